@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli import common, terminal
-from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
@@ -167,7 +167,10 @@ def test_a_verdict_that_does_not_exist_is_refused():
 
 
 def test_quarantine_show_of_an_empty_lake():
-    assert run_json("quarantine", "show", "weather", "--window", WINDOW, "--json") == []
+    message = refused("quarantine", "show", "weather", "--window", WINDOW, "--json")
+    assert (
+        message == f"weather {WINDOW}: it has no verdict; `lakehouse verdicts --table weather` lists the windows that have one"
+    )
     assert run_json("quarantine", "show", "gold_daily_weather", "--json") == []
     assert "--window" in refused("quarantine", "show", "weather")
 
@@ -267,6 +270,32 @@ def test_a_bad_window_key(command, key):
     assert refused("quarantine", *command, "--window", key) == (
         f"weather: {key!r} is no window's key; keys look like 2013-01-01"
     )
+
+
+@pytest.mark.parametrize("command", ["release", "discard"])
+def test_a_decision_needs_a_reason(command):
+    result = run("quarantine", command, "weather", "--window", WINDOW, "--because", " ")
+    assert (result.exit_code, "say why" in result.stderr) == (2, True)
+
+
+def test_quarantine_show_counts_the_rows_and_gives_the_reasons_of_an_empty_window():
+    settings = Settings.from_environment()
+    rows = logbook.decided(1, "weather", verdict="quarantined", counts=Counts(9, 0, 0, 9, 0))
+    reason = Reason("not_empty", "critical", "failed", "batch", 0, "the batch is empty")
+    empty = logbook.decided(2, "weather", verdict="quarantined", counts=Counts(), reasons=(reason,))
+    logbook.write(settings, [rows, empty])
+    stored = [{"decision_id": rows.decision_id, "p_extracted_at": rows.p_extracted_at, "extraction_seq": 1, "reasons": []}]
+    stored = [{**stored[0], "batch_reasons": [], "temp": str(number)} for number in range(9)]
+    schema = pa.Table.from_pylist(stored).schema
+    kind = pa.list_(pa.struct({name: pa.string() for name in ("check", "column", "severity", "value", "message")}))
+    schema = pa.schema([field.with_type(kind) if "reasons" in field.name else field for field in schema])
+    write_deltalake(settings.path("quarantine", "weather"), pa.Table.from_pylist(stored, schema))
+    first, second = (("quarantine", "show", "weather", "--window", f"2024-01-0{day}") for day in (1, 2))
+    assert "4 of 9 rows; --limit shows more" in run(*first, "--limit", "4").stdout
+    assert "rows; --limit" not in run(*first).stdout
+    shown = " ".join(run(*second).stdout.split())
+    assert shown.startswith("weather 2024-01-02 is quarantined without rows: not_empty: the batch is empty")
+    assert run(*second, "--limit", "0").exit_code == 2
 
 
 @pytest.mark.parametrize("keys", ["2013/09/09", "yesterday", "2013-09-09..", "..2013-09-09", "2013-09-09..x", ""])

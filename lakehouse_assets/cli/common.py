@@ -21,7 +21,16 @@ from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.settings import Settings
 
 OneTable = Annotated[str | None, typer.Option("--table", help="Only this table.")]
-Because = Annotated[str, typer.Option("--because", help="Why: recorded with the operation.")]
+
+
+def require_reason(text: str | None) -> str | None:
+    """Return a reason that a person gave. Raises typer.BadParameter if it has no letter."""
+    if text is not None and not text.strip():
+        raise typer.BadParameter("say why; it is recorded")
+    return text
+
+
+Because = Annotated[str, typer.Option("--because", help="Why: recorded with the operation.", callback=require_reason)]
 By = Annotated[str | None, typer.Option("--by", help="Who decides (default: the login name).")]
 
 

@@ -29,7 +29,7 @@ def quarantine_list(table: common.OneTable = None, as_json: terminal.AsJson = Fa
 def quarantine_show(
     table: str,
     window: Annotated[str | None, typer.Option(help="The window's key, such as 2024-05-01. Not for gold tables.")] = None,
-    limit: Annotated[int, typer.Option(help="The largest number of rows to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="The largest number of rows to show.")] = 20,
     as_json: terminal.AsJson = False,
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
@@ -37,6 +37,7 @@ def quarantine_show(
     from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
     from lakehouse_assets.queries.quarantine import gold_quarantine_sample, quarantine_sample
+    from lakehouse_assets.reports.decision_rows import quarantine_rows
 
     settings, tables = Settings.from_environment(), common.select_tables()
     gold = golds_of(tables).get(table.removeprefix("gold_")) if table.startswith("gold_") else None
@@ -49,8 +50,23 @@ def quarantine_show(
         raise RefusedError(
             f"{table} has windows: name one with --window; `lakehouse quarantine list` shows which are quarantined"
         )
-    rows = quarantine_sample(settings, spec, find_window(spec, window).start, limit)
-    terminal.show(rows, as_json, f"none of {table} {window} is in quarantine")
+    start = find_window(spec, window).start
+    rows = quarantine_sample(settings, spec, start, limit)
+    of_window = [decision for decision in common.read_decisions(table) if decision.p_extracted_at == start]
+    if not of_window:
+        way = f"`lakehouse verdicts --table {table}` lists the windows that have one"
+        raise RefusedError(f"{table} {window}: it has no verdict; {way}")
+    quarantined = quarantine_rows(of_window)
+    count = sum(row["quarantined"] for row in quarantined)
+    reasons = "; ".join(row["why"] for row in quarantined)
+    empty = (
+        f"{table} {window} is quarantined without rows: {reasons}"
+        if quarantined
+        else f"none of {table} {window} is in quarantine"
+    )
+    terminal.show(rows, as_json, empty)
+    if len(rows) < count and not as_json:
+        terminal.out.print(f"{len(rows)} of {count} rows; --limit shows more")
 
 
 @quarantine_app.command("release")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import OneTable, author, open_dagster, select_tables, stop_own_spark
+from lakehouse_assets.cli.common import OneTable, author, open_dagster, require_reason, select_tables, stop_own_spark
 from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.settings import Settings
@@ -28,7 +28,9 @@ def verify(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="With --restore-logs and --table: give up entries that no commit has.")
     ] = False,
-    because: Annotated[str | None, typer.Option(help="With --accept-loss: why; recorded with the loss.")] = None,
+    because: Annotated[
+        str | None, typer.Option(help="With --accept-loss: why; recorded with the loss.", callback=require_reason)
+    ] = None,
     by: Annotated[str | None, typer.Option(help="With --accept-loss: who decides (default: the login name).")] = None,
     as_json: AsJson = False,
 ) -> None:

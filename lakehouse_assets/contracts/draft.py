@@ -103,6 +103,7 @@ attributes:
         "seconds": dated.seconds_advice,
         "key": guess,
         "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",
+        "multiline": "texts contain line breaks, so each file is read as one piece" if sample.options.get("multiline") else "",
         "nulls": f"{', '.join(nulls)} count as no value, in every column; check that none is a real one" if nulls else "",
         "timezone": f"{', '.join(naive)} name no zone and are taken as UTC; else set source.timezone" if naive else "",
         "types": f"{', '.join(empty)} had no value in the sample, so that string is a guess" if empty else "",
@@ -159,6 +160,8 @@ def _sample(file: Path) -> _Sample:
                 rows = [{k: v for k, v in row.items() if k and v is not None} for row in itertools.islice(reader, SAMPLE)]
                 names = list(reader.fieldnames or [])
                 options = {"format": "csv", **({"delimiter": delimiter} if delimiter != "," else {})}
+                if any("\n" in text or "\r" in text for row in rows for cell in row.items() for text in cell):
+                    options["multiline"] = True
     except (OSError, EOFError, UnicodeError, ValueError, AttributeError, csv.Error) as error:
         raise ConfigError(f"--from {file}: it cannot be read as UTF-8 CSV or JSON lines: {error}") from None
     if not names:

@@ -3,10 +3,11 @@
 Belongs here: which checks, with which bounds. Does not: the figures (operations/suggest), or trying them.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from typing import Any
 
 import yaml
@@ -34,9 +35,12 @@ class Proposal:
     @property
     def yaml(self) -> str:
         """The check on one line, as under `checks:`."""
-        options: Any = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
+        options: Any = {"default_flow_style": True, "sort_keys": False, "width": inf, "allow_unicode": True}
+        text = yaml.safe_dump(self.check, **options).strip()
+        if "\n" in text:  # a text with line breaks: as JSON, which is YAML, it is one line
+            text = json.dumps(self.check, ensure_ascii=False, default=str)
         # A plain `${` would be read as the name of a variable.
-        return yaml.safe_dump(self.check, **options).strip().replace("${", "$${")
+        return text.replace("${", "$${")
 
     @property
     def flags_too_many(self) -> bool:

@@ -137,7 +137,7 @@ def _target_at(run: Run, windows: Sequence[Window], layer: str, names: Collectio
     else:
         chosen = [r for start, r in ledger.latest_extractions(records).items() if start in starts]
         if not chosen:
-            raise RefusedError(f"{spec.name}: none of these windows is in bronze; see `lakehouse verdicts`, or try --on source")
+            raise RefusedError(f"{spec.name}: none of these windows is in bronze; `lakehouse verdicts` lists those that are")
     rows = run.spark.read.format("delta").load(run.path(layer))
     control = {} if typed else {r.p_extracted_at: r.control for r in chosen}
     lacking = {r.p_extracted_at: lacking_columns(spec, r) for r in chosen}

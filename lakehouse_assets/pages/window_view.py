@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.decisions.drift.excess import Excess
 from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.decisions.drift.slice_messages import describe_conditions, describe_excess
-from lakehouse_assets.decisions.gate import group_of
+from lakehouse_assets.decisions.gate import group_of, is_unwaivable
 from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
 from lakehouse_assets.pages.names import check_path
 from lakehouse_assets.pages.samples import Sample
@@ -158,7 +158,7 @@ def commands(history: History, window: WindowState) -> list[tuple[str, str]]:
         return []
     decision, base = window.decision, f"{quote(history.table)} --window {quote(window.name)}"
     names = dict.fromkeys(group_of(o["check"]) for o in bad_outcomes(decision) if o["effect"] in ("batch", "rows"))
-    override = "".join(f" --override {quote(name)}" for name in names)
+    override = "".join(f" --override {quote(name)}" for name in names if not is_unwaivable(name))
     because = ' --because "…"'
     if history.cadence is None:  # a guard: its windows are versions of a table, with commands of their own
         observed = next((o.get("observed") or {} for o in decision.checks if o["check"] == HISTORY), {})
@@ -170,9 +170,11 @@ def commands(history: History, window: WindowState) -> list[tuple[str, str]]:
             ("The data is right: accept it", f"lakehouse guard release {base}{override}{because}"),
             ("The data is worthless: close it", f"lakehouse guard discard {base}{because}"),
         ]
+    # Where every check that failed is one that no override waives, there is nothing to publish.
+    release = ("The data is right: publish it", f"lakehouse quarantine release {base}{override}{because}")
     return [
         ("See the quarantined rows", f"lakehouse quarantine show {base}"),
-        ("The data is right: publish it", f"lakehouse quarantine release {base}{override}{because}"),
+        *([release] if override or not names else []),
         ("The rules have changed: judge it again", f"lakehouse run --table {base} --rejudge{because}"),
         ("The data is worthless: discard it", f"lakehouse quarantine discard {base}{because}"),
     ]

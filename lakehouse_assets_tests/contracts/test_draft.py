@@ -48,6 +48,15 @@ def test_a_csv(tmp_path):
     assert "# A guess: unique in 2 rows" in text
 
 
+def test_texts_with_line_breaks_are_read_as_one_piece(tmp_path):
+    spec, text, advice = draft(tmp_path, "notes/2024-05-01.csv", 'id,note\r\n1,"two\nlines"\r\n2,one\r\n')
+    assert spec.source.multiline
+    assert any(line.startswith("multiline: texts contain line breaks") for line in advice)
+    spec, text, advice = draft(tmp_path, "notes/2024-05-01.csv", "id,note\r\n1,a\r\n2,b\r\n")
+    assert not spec.source.multiline
+    assert "multiline" not in text + "".join(advice)
+
+
 def test_gzip_json_lines_by_hour_without_a_key(tmp_path):
     content = gzip.compress(b'{"v": 1, "n": {"x": 2}}\n{"v": 1, "w": null}\n')
     spec, _, advice = draft(tmp_path, "e-2024-05-01T07.json.gz", content)

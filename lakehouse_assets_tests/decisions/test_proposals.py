@@ -7,6 +7,7 @@ import random
 import re
 
 import pytest
+import yaml
 
 from lakehouse_assets.checks.patterns import refusal
 from lakehouse_assets.contracts.columns import Column
@@ -118,6 +119,15 @@ def test_what_past_windows_would_have_been():
 def test_a_text_that_looks_like_a_variable_is_no_variable():
     proposal = Proposal({"check": "in_set", "column": "a", "values": ["${X}"]}, "")
     assert proposal.yaml == "{check: in_set, column: a, values: ['$${X}']}"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\n", "\r", "two\n\n      lines", "\x85 \u2028", "a: #b"])
+def test_a_check_is_one_line_whatever_its_texts_are(text):
+    """Also as a comment, where a second line would be none."""
+    check = {"check": "in_set", "column": "a", "values": [text, "z" * 20_000]}
+    proposal = Proposal(check, "")
+    assert len(proposal.yaml.split("\n")) == 1
+    assert yaml.safe_load(f"- {proposal.yaml}") == [check]
 
 
 def test_a_list_whose_texts_come_and_go_flags_the_windows_with_texts_of_their_own():

@@ -118,6 +118,17 @@ def test_commands_are_quoted_for_a_shell_and_only_where_something_is_in_quaranti
     assert window_view.commands(shown, history(passed(1)).windows[0]) == []
 
 
+def test_no_release_is_proposed_where_no_override_is_accepted():
+    unread = quarantined(1, checks=(outcome("readable_row", status="failed", effect="rows", failed_rows=1),))
+    shown = history(unread)
+    names = [sentence for sentence, _ in window_view.commands(shown, shown.windows[0])]
+    assert names == [
+        "See the quarantined rows",
+        "The rules have changed: judge it again",
+        "The data is worthless: discard it",
+    ]
+
+
 @pytest.mark.parametrize(
     ("start", "cadence", "seq", "file"),
     [

@@ -201,12 +201,20 @@ def _advice(spec: TableSpec, check: str, window: Window, is_quarantined: bool) -
             f"Nothing of this window is in quarantine. If the check is wrong: correct it in `tables/{name}/defs.yaml`, and "
             f'judge the window again: `lakehouse run --table {name} --window {key} --rejudge --because "…"`'
         )
-    return (
-        f"1. See the quarantined rows: `lakehouse quarantine show {name} --window {key}`\n"
-        "2. If the source is wrong: land the corrected file; the window is judged again automatically.\n"
+    release = (
         f"3. If the data is right: `lakehouse quarantine release {name} --window {key} "
         f'--override {check} --because "…"`,\n'
         f"   or correct the check in `tables/{name}/defs.yaml` and release without `--override`.\n"
+    )
+    if gate.is_unwaivable(check):
+        release = (
+            f"3. No override publishes these rows. If `tables/{name}/defs.yaml` is wrong: correct it, and release without "
+            "`--override`; if the source was read wrongly, have it delivered again.\n"
+        )
+    return (
+        f"1. See the quarantined rows: `lakehouse quarantine show {name} --window {key}`\n"
+        "2. If the source is wrong: land the corrected file; the window is judged again automatically.\n"
+        f"{release}"
         f'4. If it is worthless: `lakehouse quarantine discard {name} --window {key} --because "…"`'
     )
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
@@ -32,8 +33,8 @@ class TableRequest(dg.Config):
 class SignedRequest(TableRequest):
     """A request that is recorded: who makes it, and why."""
 
-    by: str
-    because: str
+    by: str = Field(pattern=r"\S")
+    because: str = Field(pattern=r"\S")
 
 
 @dataclass(frozen=True)

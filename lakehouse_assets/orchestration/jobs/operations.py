@@ -168,7 +168,7 @@ def _evidence_jobs(jobs: operation_job.OperationJobs) -> list[dg.JobDefinition]:
 
     def restore(context: dg.OpExecutionContext, config: RestoreRequest) -> dict[str, Any]:
         """Restore lost entries of ops/: see `lakehouse verify --restore-logs`."""
-        if config.accept_loss and not (config.by and config.because):
+        if config.accept_loss and not (config.by.strip() and config.because.strip()):
             raise RefusedError("to accept a loss, say who accepts it and why: `by` and `because`")
         accepted = AcceptedLoss(config.by, config.because) if config.accept_loss else None
         return report(context, config.table, restore_logs(jobs.run(context, config.table), accepted))
