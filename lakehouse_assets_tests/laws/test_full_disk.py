@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.errors import DiskError
-from lakehouse_assets_tests.chaos.play import POINTS, run_of, run_operation
+from lakehouse_assets_tests.chaos.play import POINTS, run_of, run_operation, seed_source
 from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.support import copy_lake
 
@@ -114,6 +114,8 @@ class ReadOnly:
 def refuse_from(point: str, ground: Ground, folder: Path, fault: type[Full | ReadOnly]) -> None:
     """Run the operation on a disk that refuses writes from a step on, then again on one that does not."""
     here = copy_lake(ground.before, folder / "home")
+    if ground.operation == "seed":
+        seed_source(here)  # the table of somebody else is there before
     refusing, name = fault(here.dagster_home), ground.operation
 
     def step(reached: str) -> None:
