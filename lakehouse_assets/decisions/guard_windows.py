@@ -34,13 +34,23 @@ def cut_of(column: str, cadence: str) -> str:
 
 
 def last_scan(records: Records) -> Scanned | None:
-    """Return the last scan on record; None before the first."""
-    scans = [(json.loads(r.position or "{}"), r) for r in records.values()]
-    last = max(((p["scanned"], r.extracted_at, r, p) for p, r in scans if "scanned" in p), key=lambda e: e[:2], default=None)
-    if last is None:
+    """Return the last scan on record; None before the first.
+
+    It is the one of the highest version, since a record that is made again keeps the scan of the one before. Versions of a
+    table that was there before count no more: those of the one that took its place begin anew.
+    """
+    scans = [(json.loads(record.position or "{}"), record) for record in records.values()]
+    scans = [(position, record) for position, record in scans if "scanned" in position]
+    if not scans:
         return None
-    version, _, record, position = last
-    return Scanned(version, record.fingerprint.partition("@")[0], position["digest"], position["cut"])
+    table_id = _table_of(max((record for _, record in scans), key=lambda record: record.extracted_at))
+    of_table = [(position, record) for position, record in scans if _table_of(record) == table_id]
+    position, _ = max(of_table, key=lambda scan: (scan[0]["scanned"], scan[1].extracted_at))
+    return Scanned(position["scanned"], table_id, position["digest"], position["cut"])
+
+
+def _table_of(record: ExtractionRecord) -> str:
+    return record.fingerprint.partition("@")[0]
 
 
 def is_window(record: ExtractionRecord | None) -> bool:

@@ -3,14 +3,16 @@
 Belongs here: the pure rules. Does not: real tables (guards/test_windows).
 """
 
-from datetime import UTC, date, datetime
+import json
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
 
+from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.windows import window_start
-from lakehouse_assets.decisions.guard_windows import covered_windows, moment_of_table
+from lakehouse_assets.decisions.guard_windows import Scanned, covered_windows, last_scan, moment_of_table
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -79,3 +81,26 @@ def test_windows_that_cannot_be_are_refused_with_the_way_out(changes, text):
 def test_a_key_with_the_column_of_time_is_published():
     published = guard(key=["id", "at"], publish={"to": "./clean"}, windows={"start": date(2024, 5, 1)})
     assert published.windows and published.windows.first == DAY
+
+
+def scan(number: int, table: str, version: int) -> ExtractionRecord:
+    """The record of a scan: the ``number``-th, of a version."""
+    at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number)
+    position = json.dumps({"scanned": version, "digest": f"d{version}", "cut": "at, daily"})
+    return ExtractionRecord("orders", at, 1, f"{table}@d{version}", 0, (), version, "run", at, position=position)
+
+
+@pytest.mark.parametrize(
+    ("scans", "expected"),
+    [
+        ([], None),
+        ([("a", 3), ("a", 10)], ("a", 10)),
+        ([("a", 10), ("a", 7)], ("a", 10)),  # a record that was made again keeps its scan
+        ([("a", 10), ("b", 0)], ("b", 0)),  # another table, whose versions begin anew
+        ([("a", 10), ("b", 0), ("b", 2), ("b", 1)], ("b", 2)),
+    ],
+)
+def test_the_last_scan_is_of_the_table_that_is_there(scans, expected):
+    records = [scan(number, table, version) for number, (table, version) in enumerate(scans)]
+    found_scan = last_scan({record.batch: record for record in records})
+    assert found_scan == (expected and Scanned(expected[1], expected[0], f"d{expected[1]}", "at, daily"))
