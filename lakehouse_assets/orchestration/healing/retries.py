@@ -41,6 +41,7 @@ CHECK = "no_window_left_failed"
 SHOWN = 50
 # The end of a run is recorded late, and clocks differ.
 SLACK = timedelta(minutes=5)
+RUN_KEY = "dagster/run_key"  # Dagster's tag of a run that a sensor asked for
 Golds = Sequence[tuple[GoldSpec, GoldQuery]]
 
 
@@ -201,9 +202,18 @@ def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds:
             continue
         now = inputs_now(settings, gold, inputs)
         versions = " ".join(f"{name} {version} {now.tables[name]}" for name, version in now.versions.items())
-        run_key = f"gold_{gold.name} {ruleset_hash(gold, query)} {versions}"
+        # With the decisions so far: a table that is lost twice is requested twice.
+        number = ledger.last_number(logs.decisions(settings, f"gold_{gold.name}"))
+        run_key = _after_cancelled(instance, f"gold_{gold.name} {ruleset_hash(gold, query)} {versions} {number}")
         requests.append(dg.RunRequest(run_key=run_key, asset_selection=[key]))
     return requests
+
+
+def _after_cancelled(instance: dg.DagsterInstance, run_key: str) -> str:
+    """Return this run key, or one that follows from it where its run was cancelled: Dagster starts no second run of a key."""
+    while runs := instance.get_runs(dg.RunsFilter(tags={RUN_KEY: run_key}, statuses=[dg.DagsterRunStatus.CANCELED]), limit=1):
+        run_key = f"{run_key} {runs[0].run_id}"
+    return run_key
 
 
 def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
