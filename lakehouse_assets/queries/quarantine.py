@@ -80,14 +80,18 @@ def gold_quarantine_sample(settings: Settings, name: str, personal: Collection[s
 
 
 def decision_sample(settings: Settings, decision: Decision, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
-    """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons."""
+    """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons. A row
+    whose values may be in wrong columns shows none.
+    """
     if not decision.counts.rows_quarantined:
         return []
     hidden = {name.lower() for name in personal}
     wanted = [("decision_id", "=", decision.decision_id)]
     rows = []
     for row in delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist():
-        values = {name: MASKED if name.lower() in hidden else value for name, value in json.loads(row["row"]).items()}
+        misplaced = row_is_misplaced(((reason["check"], reason["column"]) for reason in row["reasons"] or ()), personal)
+        cells = json.loads(row["row"]).items()
+        values = {name: MASKED if misplaced or name.lower() in hidden else value for name, value in cells}
         rows.append({"reasons": _reason_text(row["reasons"], row.get("batch_reasons")), **values})
     return rows
 
