@@ -15,11 +15,12 @@ DECISION = Decision(
     "readings", AT, 2, 7, "released", "published_with_warnings", Counts(9, 5, 1, 2, 1), (REASON,), "hash", '{"rules": 1}', 4, 6,
     "run", AT, 0.25, True, ("drift",), "ann", "it is true", "request-state", "earlier", {"silver_sites": 3}, ("LGA",),
     {"new": "int"}, ({"check": "a"},), {"status": "calibrated"}, ({"feature": "value"},), 5, AT, "1f2e3d4c 1 2",
+    {"silver_sites": "an-id 0"},
 )  # fmt: skip
 # Evidence, profiles and marks of later commits are not stored; a message may quote what arrived.
 LOST = {
     "recomputed": None, "checks": (), "drift": None, "profiles": (), "silver_version": None, "applied_at": None,
-    "reasons": (replace(REASON, message=WITHOUT_MESSAGE),),
+    "input_tables": {}, "reasons": (replace(REASON, message=WITHOUT_MESSAGE),),
 }  # fmt: skip
 
 
