@@ -89,7 +89,8 @@ def decision_sample(settings: Settings, decision: Decision, personal: Collection
     wanted = [("decision_id", "=", decision.decision_id)]
     rows = []
     for row in delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist():
-        misplaced = row_is_misplaced(((reason["check"], reason["column"]) for reason in row["reasons"] or ()), personal)
+        checks = [(reason["check"], reason.get("column") or "") for reason in row["reasons"] or ()]
+        misplaced = row_is_misplaced(checks, personal)
         cells = json.loads(row["row"]).items()
         values = {name: MASKED if misplaced or name.lower() in hidden else value for name, value in cells}
         rows.append({"reasons": _reason_text(row["reasons"], row.get("batch_reasons")), **values})
