@@ -16,6 +16,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan
 from lakehouse_assets.measures.batches import select_batches
@@ -30,6 +31,7 @@ from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.adopted_files import adopt_files, is_adoptable_at
 from lakehouse_assets.storage.session_properties import set_session_property
+from lakehouse_assets.storage.small_merges import merge_few
 from lakehouse_assets.storage.small_writes import write_few
 
 HOLD_SOURCE = "spark.databricks.delta.merge.materializeSource"
@@ -55,6 +57,8 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     if spec.key and has_none_of(files, extents, spec):
         _append(run, plan, alive, staged)
         return
+    if not deletes and not plan.kept_columns and _merge_few(run, plan, newest):
+        return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_staged = rows is newest and len(plan.touched) == 1
     with _read_twice(rows) if is_staged else nullcontext():
@@ -71,6 +75,12 @@ def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
     if tolerates or session.conf.get(HOLD_SOURCE, None) or not frame._jdf.queryExecution().analyzed().deterministic():
         return nullcontext()
     return set_session_property(session, HOLD_SOURCE, "none")
+
+
+def _merge_few(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame) -> bool:
+    """Merge these rows without Spark, and return whether that was done."""
+    count = sum(decision.counts.rows_published for decision in plan.touched)
+    return merge_few(rows, run.path("silver"), count, run.spec.silver_key, total_order(run.spec.last_modified))
 
 
 def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ def is_adoptable_at(path: str) -> bool:
     """
     if is_url(path) or guards.number_of(path) is not None:
         return False
-    return not delta.exists(path) or _takes_any_file(delta.open_table(path))
+    return not delta.exists(path) or takes_any_file(delta.open_table(path))
 
 
 def adopt_files(files: Sequence[str], columns: Any, path: str, rows: int, user_metadata: str | None) -> bool:
@@ -56,7 +56,7 @@ def adopt_files(files: Sequence[str], columns: Any, path: str, rows: int, user_m
     table = open_to_change(path)
     if not takes_columns(table, "append", columns):
         return False
-    kinds = _indexed_columns(table)
+    kinds = indexed_columns(table)
     properties, names = guards.commit_properties(path, user_metadata), dict[str, str]()
     try:
         footers = {file: footer for file in files if (footer := read_footer(file)).num_rows}
@@ -83,7 +83,7 @@ def adopt_files(files: Sequence[str], columns: Any, path: str, rows: int, user_m
     return True
 
 
-def _indexed_columns(table: DeltaTable) -> dict[str, str]:
+def indexed_columns(table: DeltaTable) -> dict[str, str]:
     """Return the columns of which the table has statistics, each with its type. Those within a nested one are left out."""
     properties, fields = table.metadata().configuration, json.loads(table.schema().to_json())["fields"]
     kinds = {field["name"]: field["type"] for field in fields}
@@ -95,7 +95,7 @@ def _indexed_columns(table: DeltaTable) -> dict[str, str]:
     return {name: kinds[name] for name in names if isinstance(kinds.get(name), str)}
 
 
-def _takes_any_file(table: DeltaTable) -> bool:
+def takes_any_file(table: DeltaTable) -> bool:
     """Whether the table says nothing of the names and sizes of its files, and all its columns may be NULL."""
     of_files = [name for name in table.metadata().configuration if name.startswith(OF_FILES)]
     return is_plain(table) and not of_files and '"nullable":false' not in table.schema().to_json().replace(" ", "")

@@ -258,12 +258,13 @@ class TableFiles:
         return any(action.get("dataChange", True) for action in changed)
 
     def rows_added(self, version: int) -> int | None:
-        """Return the rows that a commit which is still in the log added, by its files' statistics. None if a file lacks them,
-        or one was removed.
+        """Return by how many rows a commit which is still in the log made the table larger, by its files' statistics. None if a
+        file lacks them.
         """
         actions = self._actions(version)
-        added = [json.loads(action["add"].get("stats") or "{}").get("numRecords") for action in actions if "add" in action]
-        return None if None in added or any("remove" in action for action in actions) else sum(added)
+        signs = {"add": 1, "remove": -1}
+        counts = [(sign, _count_of(action[kind])) for action in actions for kind, sign in signs.items() if kind in action]
+        return None if any(count is None for _, count in counts) else sum(sign * (count or 0) for sign, count in counts)
 
     def _actions(self, version: int) -> list[dict[str, Any]]:
         filesystem, base = self.folder
@@ -273,6 +274,10 @@ class TableFiles:
     def history(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest commits that are still in the log, newest first."""
         return self.table.history(limit) if self.table is not None else []
+
+
+def _count_of(action: Mapping[str, Any]) -> int | None:
+    return json.loads(action.get("stats") or "{}").get("numRecords")
 
 
 def forget_lost_files(files: TableFiles) -> None:

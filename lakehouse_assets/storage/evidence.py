@@ -202,6 +202,7 @@ def _change(silver: TableFiles, entry: dict[str, Any]) -> Change:
     elif operation == "MERGE":
         inserted, deleted = number("numTargetRowsInserted"), number("numTargetRowsDeleted")
         rows = None if inserted is None or deleted is None else inserted - deleted
+        rows = silver.rows_added(entry["version"]) if not metrics else rows  # few rows (small_merges)
     return Change(entry["version"], operation, ours, rows, replaces_all=operation == "WRITE" and mode == "Overwrite")
 
 

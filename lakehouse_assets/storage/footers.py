@@ -55,11 +55,19 @@ def find_bounds(footers: Sequence[parquet.FileMetaData], name: str) -> ColumnBou
             nulls += statistics.null_count
             if statistics.null_count == column.num_values:
                 continue
-            if statistics.has_min_max:
-                least.append(statistics.min)
-                greatest.append(statistics.max)
-            are_complete = are_complete and statistics.has_min_max
+            ends = _ends_of(statistics)
+            if ends is not None:
+                least.append(ends[0])
+                greatest.append(ends[1])
+            are_complete = are_complete and ends is not None
     return ColumnBounds(nulls, (min(least), max(greatest)) if least else None, are_complete)
+
+
+def _ends_of(statistics: parquet.Statistics) -> tuple[Any, Any] | None:
+    try:
+        return (statistics.min, statistics.max) if statistics.has_min_max else None
+    except UnicodeDecodeError:  # bytes that are no text
+        return None
 
 
 def has_julian_days(footer: parquet.FileMetaData) -> bool:

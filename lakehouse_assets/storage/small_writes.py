@@ -50,7 +50,7 @@ def takes_columns(table: DeltaTable, mode: Literal["append", "overwrite"], colum
     """Whether a table is plain, and a write of these columns, as `StructType.jsonValue` has them, leaves the table's as they
     are.
     """
-    return is_plain(table) and _leaves_columns(mode, columns, json.loads(table.schema().to_json())["fields"])
+    return is_plain(table) and leaves_columns(mode, columns, json.loads(table.schema().to_json())["fields"])
 
 
 def _has_true_bounds(column: pa.ChunkedArray) -> bool:
@@ -87,7 +87,7 @@ def _has_plain_columns(table: DeltaTable) -> bool:
     return all((field.get("metadata") or {}).keys() <= {"comment"} for field in fields)
 
 
-def _leaves_columns(mode: str, ours: Any, theirs: Any) -> bool:
+def leaves_columns(mode: str, ours: Any, theirs: Any) -> bool:
     """Whether a write of these columns leaves the table's as they are, comments included: those an overwrite sets anew."""
     unsaid = {"nullable", "containsNull", "valueContainsNull"}
     if mode == "append":

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline import silver_merge, silver_write
-from lakehouse_assets.storage import logs
+from lakehouse_assets.pipeline.evidence import findings_of
+from lakehouse_assets.storage import logs, small_merges
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 HEADER = "sensor,hour,value,updated,op"
@@ -177,3 +178,28 @@ def test_a_column_of_another_letter_case_is_the_same_in_earlier_windows(spark, s
     heal(spark, settings, [2], evolving)
     assert {row["sensor"]: row["note"] for row in silver(settings)} == {"a": "old", "b": "new"}
     check_fold(spark, settings, evolving)
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+def test_few_rows_are_merged_without_spark_as_many_are_by_it(spark, settings, monkeypatch, few):
+    spec, merged = readings(), []
+
+    def merge_few(*arguments) -> bool:
+        merged.append(few and small_merges.merge_few(*arguments))
+        return merged[-1]
+
+    monkeypatch.setattr(silver_merge, "merge_few", merge_few)
+    for day, rows in enumerate(
+        (
+            ["a,1,1,2024-01-01T00:00:00Z", "b,1,2,2024-01-05T00:00:00Z", "c,1,3,NA", "d,1,4,2024-01-01T00:00:00Z"],
+            ["a,1,10,2024-01-02T00:00:00Z", "b,1,20,2024-01-04T00:00:00Z", "c,1,30,NA", "e,1,5,2024-01-02T00:00:00Z"],
+            ["a,1,9,2024-01-02T00:00:00Z", "d,1,40,NA", "e,1,999,2024-01-03T00:00:00Z"],
+        ),
+        start=1,
+    ):
+        land(settings, day, rows)
+        heal(spark, settings, [day], spec)
+    assert values(settings) == {"a": 9, "b": 2, "c": 30, "d": 4, "e": 5}
+    assert merged == [few, few]
+    check_fold(spark, settings, spec)
+    assert findings_of(settings, spec) == []
