@@ -19,6 +19,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import ROW_COLUMNS
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision
 from lakehouse_assets.contracts.declarations import declarations_of
+from lakehouse_assets.contracts.quarantine import stored_name
 from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import parse_type, sql_type, type_of_json
@@ -61,13 +62,15 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     kinds += [("outcome", pa.string()), ("batch_reasons", pa.list_(pa.string()))]
     ids = local_frame(run.spark, kinds, rows_of_ids)
     same = [*ROW_COLUMNS]
-    rows = staged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
+    flagged = staged.select(*same, "_clean", "_reasons")
+    rows = flagged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)
     if has_few_reasons(decisions, len(run.spec.columns) + len(run.spec.checks)):
         reasons = F.broadcast(reasons)  # else Spark sorts all rows of these batches
     batches = [d.batch for d in decisions if d.p_extracted_at]
     rows_in_bronze = bronze_rows(run, batches)
+    rows_in_bronze = rows_in_bronze.withColumnsRenamed({name: stored_name(name) for name in rows_in_bronze.columns})
     first = ["decision_id", "outcome", *same, "reasons", "batch_reasons"]
     columns = [identifier(c) for c in rows_in_bronze.columns if c not in first]
     return rows_in_bronze.join(reasons, same).select(*first, *columns)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.quarantine import bronze_name
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
@@ -60,9 +61,10 @@ def _presentable(row: Mapping[str, Any], spec: TableSpec, misplaced: bool) -> di
     if has_no_header(arrived, declared):
         return {**own_columns, "row": MASKED}  # its names may be values
     # A column that nobody declared, where a personal one is missing, may be that one by another name.
-    visible = {name.lower() for name in values} if hidden <= set(arrived) else declared
+    names = {name: bronze_name(name).lower() for name in values}
+    visible = {*names.values()} if hidden <= set(arrived) else declared
     visible = set() if misplaced else visible - hidden - {"_corrupt_record"}
-    masked_values = {name: value if name.lower() in visible else MASKED for name, value in values.items() if value is not None}
+    masked_values = {name: value if names[name] in visible else MASKED for name, value in values.items() if value is not None}
     return {**own_columns, **masked_values}
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.batch import BRONZE_COLUMNS, ROW_COLUMNS, SEQUENCE
+from lakehouse_assets.contracts.quarantine import OWN_COLUMNS, bronze_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import Finding, Kind, Layer, describe_mend
@@ -18,8 +19,6 @@ from lakehouse_assets.pipeline.fold import find_differences, fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
-
-OF_QUARANTINE = ("decision_id", "outcome", "reasons", "batch_reasons")
 
 
 def compare_row_hashes(settings: Settings, spec: TableSpec, spark: SparkSession) -> list[Finding]:
@@ -36,7 +35,10 @@ def compare_row_hashes(settings: Settings, spec: TableSpec, spark: SparkSession)
     for layer in ("bronze", "quarantine"):
         if layer in frames:
             rows = frames[layer]
-            values = sorted(c for c in rows.columns if c not in (*BRONZE_COLUMNS, *OF_QUARANTINE))
+            if layer == "quarantine":
+                rows = rows.drop(*OWN_COLUMNS)
+                rows = rows.withColumnsRenamed({name: bronze_name(name) for name in rows.columns})
+            values = sorted(c for c in rows.columns if c not in BRONZE_COLUMNS)
             changed = rows.where(~F.col("_content_hash").eqNullSafe(hash_of_row(values)))
             findings += _by_batch(spec, layer, changed, "row(s) have values that their hash does not fit")
     hashes = frames["bronze"].select(*ROW_COLUMNS).distinct()
