@@ -22,6 +22,7 @@ from lakehouse_assets.frames.staged_rows import REASONS
 from lakehouse_assets.frames.target import FrameTarget
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import REASONS as REASONS_TYPE
+from lakehouse_assets.storage.json_texts import as_json
 
 
 @dataclass
@@ -71,7 +72,7 @@ class GuardTarget(FrameTarget):
         """The rows as JSON, with their reasons and the decision's id: their columns may be others in each version."""
         (decision,) = decisions
         names = [F.col(identifier(name)) for name in self.rows.columns]
-        row, reasons = F.to_json(F.struct(*names)).alias("row"), F.array().cast(REASONS_TYPE).alias("reasons")
+        row, reasons = as_json(F.struct(*names)).alias("row"), F.array().cast(REASONS_TYPE).alias("reasons")
         if self.is_measured:
             rows = self.staged_rows.quarantined(decision)
             reasons = F.col(REASONS).alias("reasons")

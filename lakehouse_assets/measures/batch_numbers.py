@@ -29,6 +29,7 @@ from lakehouse_assets.measures.drift_features import profile_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
+from lakehouse_assets.storage.json_texts import as_json
 
 Metrics = dict[str, Any]
 Numbers = dict[Batch, BatchNumbers]
@@ -243,7 +244,7 @@ def rows_as_examples(rows: DataFrame) -> list[str]:
     if not shown:
         return []
     try:
-        texts = named.select(F.to_json(F.struct(*shown)).alias("value")).select(_short_value())
+        texts = named.select(as_json(F.struct(*shown)).alias("value")).select(_short_value())
         return [row["value"] for row in texts.orderBy("value").limit(MOST_EXAMPLES).collect()]
     except SCAN_ERRORS:
         return []

@@ -27,6 +27,7 @@ from lakehouse_assets.measures.stage import stage
 from lakehouse_assets.pipeline.bronze_rows import bronze_rows
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.json_texts import as_json
 from lakehouse_assets.storage.session_properties import disable_ansi
 
 
@@ -189,5 +190,5 @@ def find_differences(silver: DataFrame, folded: DataFrame) -> tuple[DataFrame, D
 def _select_comparable(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return these columns. Spark compares all but maps, and what has one within: those as text."""
     kinds = dict(rows.dtypes)
-    texts = {name: F.to_json(identifier(name)).alias(name) for name in columns if "map<" in kinds[name]}
+    texts = {name: as_json(F.col(identifier(name))).alias(name) for name in columns if "map<" in kinds[name]}
     return rows.select(*[texts.get(name, F.col(identifier(name))) for name in columns])

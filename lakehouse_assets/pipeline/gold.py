@@ -37,6 +37,7 @@ from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.column_comments import with_units
 from lakehouse_assets.storage.delta_reads import read_version
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.json_texts import as_json
 from lakehouse_assets.storage.layout import overwrite
 from lakehouse_assets.storage.small_writes import write_few
 from lakehouse_assets.storage.staging_folder import staging_path
@@ -176,7 +177,7 @@ class GoldTarget(Target[GoldRun]):
         (decision,) = decisions
         rows = self.staged.where(~F.col("_clean")) if decision.accepted else self.staged
         # As text: rows of last year's SQL lie beside those of today's.
-        row = F.to_json(F.struct(*[identifier(c) for c in yielded(self.staged)])).alias("row")
+        row = as_json(F.struct(*[identifier(c) for c in yielded(self.staged)])).alias("row")
         return rows.select(F.lit(decision.decision_id).alias("decision_id"), row, quarantine_reasons())
 
     def write(self) -> int | None:

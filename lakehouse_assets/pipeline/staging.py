@@ -31,6 +31,7 @@ from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
 from lakehouse_assets.storage.footers import path_of
+from lakehouse_assets.storage.json_texts import as_json
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics, write_unsorted
 from lakehouse_assets.storage.window_files import select_files
 
@@ -143,7 +144,7 @@ def flag_rows(
     if not any("_conflict" in sql for check in checks for sql in check.metrics(context).values()):
         return flag_distinct(rows)
     if CONTENT_HASH not in rows.columns:
-        rows = rows.withColumn(CONTENT_HASH, F.md5(F.to_json(F.struct(*frame.columns))))
+        rows = rows.withColumn(CONTENT_HASH, F.md5(as_json(F.struct(*map(identifier, frame.columns)))))
     return flag_duplicates(rows, context.key, context.last_modified)
 
 
@@ -220,7 +221,7 @@ def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[
     def rank(rows: DataFrame, all_differ: bool = False) -> DataFrame:
         if all_differ:
             return flag_distinct(rows)
-        hashed = rows.withColumn(CONTENT_HASH, F.md5(F.to_json(F.struct(*own))))
+        hashed = rows.withColumn(CONTENT_HASH, F.md5(as_json(F.struct(*own))))
         return flag_duplicates(hashed, spec.key, spec.last_modified).drop(CONTENT_HASH)
 
     if not spec.key:
@@ -248,7 +249,7 @@ def stage_gold(
         *columns,
         F.lit(batch[0]).alias("p_extracted_at"),
         F.lit(batch[1]).alias("extraction_seq"),
-        F.md5(F.to_json(F.struct(*columns))).alias("_content_hash"),
+        F.md5(as_json(F.struct(*columns))).alias("_content_hash"),
         F.lit(False).alias("_unreadable"),
     )
 

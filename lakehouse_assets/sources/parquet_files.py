@@ -19,6 +19,7 @@ from lakehouse_assets.contracts.spark_types import Array, Atom, Decimal, Map, Sp
 from lakehouse_assets.sources.base import find_name_problem, one_line_base64
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS
 from lakehouse_assets.sources.landing import Landing
+from lakehouse_assets.storage.json_texts import MOMENT, as_json
 
 SCAN = SCAN_OPTIONS | {
     "mergeSchema": "false",
@@ -26,8 +27,6 @@ SCAN = SCAN_OPTIONS | {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-IN_JSON = {"ignoreNullFields": "false", "timestampFormat": f"{MOMENT}XXX", "timestampNTZFormat": MOMENT}
 # Spark reads an unsigned number as the next larger signed one.
 NAMES = {
     "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "uint8": "smallint", "uint16": "int",
@@ -171,7 +170,7 @@ def value_text(value: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.BinaryType):
         return one_line_base64(value)
     if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
-        return F.to_json(value, IN_JSON)
+        return as_json(value, with_nulls=True)
     return value.cast("string")
 
 

@@ -12,18 +12,13 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.spark_types import NESTED, parse_type
 from lakehouse_assets.contracts.table_tests import Row
-
-AS_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+from lakehouse_assets.storage.json_texts import as_json
 
 
 def texts_of(frame: DataFrame) -> list[Row]:
     """Return a frame's rows with each value as text, as a test writes it; nested values as JSON."""
     nested = {name for name, kind in frame.dtypes if isinstance(parse_type(kind), NESTED)}
-    cells = F.to_json(F.struct(*[F.col(identifier(name)) for name in frame.columns]), AS_JSON)
+    cells = as_json(F.struct(*[F.col(identifier(name)) for name in frame.columns]), with_nulls=True)
     return [_row_of_json(row[0], nested) for row in frame.select(cells).collect()]
 
 

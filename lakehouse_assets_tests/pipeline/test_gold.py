@@ -294,6 +294,14 @@ def test_gold_checks_its_key_and_other_tables(gold):
     assert "3 of 3 group(s): sum(n) is not count(*) of readings" in gold_decision.reasons[0].message
 
 
+def test_two_rows_of_a_key_that_differ_by_microseconds_contradict_each_other(gold):
+    moments = [f"timestamp'2024-01-01 00:00:00.123{micros}'" for micros in (456, 789)]
+    both = " union all ".join(f"select 'all' as day, {moment} as at" for moment in moments)
+    sql = f"with two as ({both}) select day, at, count(sensor) as n from two cross join silver_readings group by day, at"
+    decision = gold.publish(sql=sql, grain=None)
+    assert decision.verdict == "quarantined" and "key(s) (day) with more than one row" in decision.reasons[0].message
+
+
 def test_a_star_selects_the_columns_of_the_contract(gold):
     gold.change("alter table {silver} add columns (p_extracted_at timestamp, extraction_seq int, _content_hash string)")
     sql = "select * except (p_extracted_at) from silver_readings"
