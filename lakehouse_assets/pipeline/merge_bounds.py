@@ -147,7 +147,8 @@ def _may_have(files: pa.Table, name: str, least: Any, greatest: Any) -> list[boo
     """Return for each file whether a value of the column may lie between these."""
     partition = f"partition.{name}"
     columns = (partition, partition) if partition in files.column_names else (f"min.{name}", f"max.{name}")
-    if not {*columns} <= {*files.column_names}:
+    # A field `id` of a struct `user` has statistics by the name of a column `user.id`.
+    if "." in name or not {*columns} <= {*files.column_names}:
         return [True] * files.num_rows
     if isinstance(least, datetime):
         least -= RESOLUTION

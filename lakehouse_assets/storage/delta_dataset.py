@@ -7,6 +7,7 @@ it (log_files).
 files that takes 0.2 s, and a run reads its logs forty times.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import reduce
@@ -18,6 +19,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from lakehouse_assets.storage.file_systems import open_filesystem
+
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset, Expression
 
@@ -26,6 +29,9 @@ BOUNDED = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date)
 
 # Spark's bounds of moments are cut off at it.
 RESOLUTION = timedelta(milliseconds=1)
+
+# A path from the root, or an address; a colon within a name is escaped.
+ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collection[str] = ()) -> "Dataset":
@@ -36,16 +42,33 @@ def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collectio
 
     files = pa.table(table.get_add_actions(flatten=True))
     paths = files["path"].to_pylist()
-    if table.protocol().min_reader_version > 1 or any(path.startswith("/") or "://" in path for path in paths):
+    if table.protocol().min_reader_version > 1:
         return table.to_pyarrow_dataset(filesystem=filesystem)
     schema = pa.schema(table.schema().to_arrow())
     file_format = ParquetFileFormat(default_fragment_scan_options=ParquetFragmentScanOptions(pre_buffer=True))
     by_column = _partition_values(table, schema, files) | _bounds_of(schema, files, bounds)
     fragments = [
-        file_format.make_fragment(unquote(path), filesystem, partition_expression=_of_file(by_column, index))
+        file_format.make_fragment(*_place_of(path, filesystem), partition_expression=_of_file(by_column, index))
         for index, path in enumerate(paths)
     ]
     return FileSystemDataset(fragments, schema, file_format, filesystem)
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether a log's name of a file is no path within the table's folder: of a shallow clone, they are those of its source.
+
+    >>> is_elsewhere("day=2024-01-01/part-0.parquet"), is_elsewhere("file:/lake/t/part-0.parquet"), is_elsewhere("a%3Ab")
+    (False, True, False)
+    """
+    return bool(ELSEWHERE.match(name))
+
+
+def _place_of(name: str, filesystem: fs.FileSystem) -> tuple[str, fs.FileSystem]:
+    """Return a file's path, and the file system that has it. ``filesystem``: its root is the table's folder."""
+    if not is_elsewhere(name):
+        return unquote(name), filesystem
+    other, path = open_filesystem(unquote(name).removeprefix("file:") if name.startswith("file:/") else name)
+    return path, other
 
 
 def read_rows(dataset: "Dataset", columns: Sequence[str] | None = None, wanted: "Expression | None" = None) -> pa.Table:

@@ -22,7 +22,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.decisions.evidence.findings import TableState
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.delta_dataset import without_views
+from lakehouse_assets.storage.delta_dataset import is_elsewhere, without_views
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.file_totals import File, Total, add_up
 from lakehouse_assets.storage.leases.guards import commit_properties
@@ -109,9 +109,7 @@ class TableFiles:
 
     def _find_absent(self) -> set[str]:
         filesystem, base = self.folder
-        sizes_logged = {
-            row["path"]: row["size_bytes"] for row in self.files if "://" not in row["path"] and row["path"][:1] != "/"
-        }
+        sizes_logged = {row["path"]: row["size_bytes"] for row in self.files if not is_elsewhere(row["path"])}
         selected: Any = [f"{base}/{unquote(name)}" for name in sizes_logged]
         if is_url(self.path) and sizes_logged:
             selected = fs.FileSelector(base, recursive=True, allow_not_found=True)

@@ -21,6 +21,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.delta_dataset import is_elsewhere
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.window_files import select_files
 
@@ -69,7 +70,8 @@ def _by_files(spark: SparkSession, path: str, starts: Collection[datetime]) -> D
 def _by_names(spark: SparkSession, path: str, table: DeltaTable, names: Sequence[str]) -> DataFrame | None:
     """Return the rows of these files; None if they are many, or if the table's log says more of their rows."""
     paths, most = [f"{path}/{unquote(name)}" for name in names], MOST_FILES if is_url(path) else MOST_LOCAL_FILES
-    if not 0 < len(paths) <= most or table.protocol().min_reader_version > 1 or PATTERN.search("".join(paths)):
+    is_plain = table.protocol().min_reader_version == 1 and not any(map(is_elsewhere, names))
+    if not 0 < len(paths) <= most or not is_plain or PATTERN.search("".join(paths)):
         return None
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     with set_session_property(spark, LISTED_AT_ONCE, str(most)):

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.pipeline import merge_bounds
-from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, has_none_of
+from lakehouse_assets.pipeline.merge_bounds import Extent, bounded_columns, bounds_of, extents_of, has_none_of
 from lakehouse_assets.storage import delta, delta_writes
 from lakehouse_assets.storage.layout import create, read_layout
 from lakehouse_assets_tests.pipeline.test_layout import BY_DAY, NEAR, laid_out
@@ -143,3 +144,14 @@ def test_new_keys_are_appended_and_known_ones_merged(spark, settings):
     history = delta.open_table(settings.path("silver", "readings")).history()
     assert [entry["operation"] for entry in history if entry["operation"] in ("WRITE", "MERGE")][:2] == ["MERGE", "WRITE"]
     assert [(row["sensor"], row["value"]) for row in silver(settings)] == [("a", 1.0), ("b", 3.0)]
+
+
+def test_a_field_of_a_struct_is_not_taken_for_a_column_with_a_dot():
+    files = pa.Table.from_arrays(
+        [pa.array([1]), pa.array([5]), pa.array([9]), pa.array([5]), pa.array([9])],
+        names=["num_records", "min.user.id", "max.user.id", "min.user.id", "max.user.id"],
+    )
+    spec = readings(
+        columns={"user": "struct<id: bigint>", "user.id": "bigint", "updated": "timestamp"}, key=["user.id"], checks=[]
+    )
+    assert not has_none_of(files, [Extent("user.id", "bigint", "1", "2", has_null=False)], spec)

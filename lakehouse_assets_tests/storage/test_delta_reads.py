@@ -51,6 +51,16 @@ def test_names_that_sql_would_read_otherwise_are_columns(spark, tmp_path):
     assert [tuple(row)[:3] for row in read.collect()] == [("x", "y", "z")]
 
 
+def test_a_shallow_clone_has_the_rows_of_its_source(spark, tmp_path):
+    source, clone = str(tmp_path / "source"), str(tmp_path / "clone")
+    delta_writes.append(spark.createDataFrame([("x", START, 1)], COLUMNS), source)
+    spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{source}`")
+    delta_writes.append(spark.createDataFrame([("y", START, 2)], COLUMNS), clone)
+    for rows in (read_version(spark, clone, 1), read_windows(spark, clone, [START])):
+        assert sorted(row["n"] for row in rows.collect()) == [1, 2]
+    assert sorted(delta.read_arrow(clone)["n"].to_pylist()) == [1, 2]
+
+
 def test_a_version_is_what_delta_gives(spark, tmp_path, monkeypatch):
     path, other = str(tmp_path / "t"), str(tmp_path / "by text")
     for number in range(3):
