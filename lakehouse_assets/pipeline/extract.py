@@ -5,7 +5,6 @@ Belongs here: which windows need extracting, their sequence numbers, the append 
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,16 +12,16 @@ from pyspark.sql import functions as F
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.batch import BRONZE_COLUMNS, Batch
 from lakehouse_assets.contracts.decision import ExtractionRecord
-from lakehouse_assets.contracts.source import FilesSource, safe_name
+from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.failure_isolation import FailureIsolation, halves
-from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.pipeline import read_windows
 from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
+from lakehouse_assets.pipeline.extraction_records import find_written_again, record_extractions
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
@@ -30,7 +29,6 @@ from lakehouse_assets.sources.base import ReadsInOnePass
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.disk_errors import find_disk_fault
-from lakehouse_assets.storage.evidence import count_extracted_rows
 from lakehouse_assets.storage.leases.guards import is_fenced
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.session_properties import write_unsorted
@@ -55,11 +53,15 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         starts = {window.start for window in windows}
         records = [r for r in logs.extractions(run.settings, run.table) if r.p_extracted_at in starts]
         newest = ledger.latest_extractions(records)
-        todo = {window: text for window, text in sorted(arrived.items()) if _is_news(run.spec, newest.get(window.start), text)}
+        waiting = ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
+        written_again = find_written_again(run, waiting)
+        todo = {
+            window: text
+            for window, text in sorted(arrived.items())
+            if window.start in written_again or _is_news(run.spec, newest.get(window.start), text)
+        }
         if todo:
-            undecided = {
-                r.p_extracted_at for r in ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
-            }
+            undecided = {record.p_extracted_at for record in waiting}
             # An extraction that nobody has judged is written over; a judged one stays as evidence.
             seqs = {start: record.extraction_seq + (start not in undecided) for start, record in newest.items()}
             run.step("extracting")
@@ -74,14 +76,6 @@ def _is_news(spec: TableSpec, newest: ExtractionRecord | None, fingerprint: str)
     source comes again in a later window.
     """
     return newest is None or (not spec.extraction.stream and newest.fingerprint != fingerprint)
-
-
-def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
-    """The record without names of columns that may be personal values: those of a file whose first line is no header."""
-    declared = [safe_name(spec.source_column(name)) for name in spec.columns]
-    if not spec.pii_columns or not has_no_header(record.columns, declared):
-        return record
-    return replace(record, columns=numbered(record.columns), lacking=(), types={}, respelled={})
 
 
 def _extract_each(
@@ -117,7 +111,7 @@ def _extract_settled(
         changed = read_windows.changed_meanwhile(run, source, pending)
         if extraction is not None:
             steady = {window: print_ for window, print_ in pending.items() if window not in changed}
-            records += _record(run, extraction, steady, seqs)
+            records += record_extractions(run, extraction, steady, seqs)
             pending = {window: pending[window] for window in changed}
         reasons |= {window: read_windows.MISSING_FILES for window, now in changed.items() if now is None}
         pending |= {window: now for window, now in changed.items() if now is not None}
@@ -130,7 +124,7 @@ def _extract_settled(
         extraction = read_windows.with_corrupt_rows(run.spark, texts)
         prints = {window: read_windows.fingerprint_of_unreadable(todo[window]) for window in reasons}
         _commit(run, extraction, prints, seqs)
-        records += _record(run, extraction, prints, seqs)
+        records += record_extractions(run, extraction, prints, seqs)
     return records
 
 
@@ -204,42 +198,6 @@ def _write(run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs:
         write_bronze(run, frame, {window: seqs[window] for window in sorted(prints)}, prints, replacing=bool(leftovers))
     run.step("bronze_committed")
     return extraction
-
-
-def _record(
-    run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
-) -> list[ExtractionRecord]:
-    """Put these windows' extractions on record, with the fingerprints of what was read and the rows that were committed."""
-    if not prints:
-        return []
-    at = run.clock()
-    extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
-    positions = recorded_positions(run.spec, run.settings)
-    records = [
-        _recordable(
-            run.spec,
-            ExtractionRecord(
-                table=run.table,
-                p_extracted_at=window.start,
-                extraction_seq=seqs[window],
-                fingerprint=print_,
-                rows=extracted[window.start, seqs[window]][0],
-                columns=tuple(extraction.columns.get(window, ())),
-                bronze_version=extracted[window.start, seqs[window]][1],
-                run_id=run.run_id,
-                extracted_at=at,
-                lacking=tuple(extraction.lacking.get(window, ())),
-                types=dict(extraction.types.get(window, {})),
-                respelled=dict(extraction.respelled.get(window, {})),
-                control=extraction.control.get(window),
-                position=positions.get(window.start),
-            ),
-        )
-        for window, print_ in sorted(prints.items())
-    ]
-    records = logs.record_extractions(run.settings, records)
-    run.step("extraction_recorded")
-    return records
 
 
 def bronze_rows(frame: DataFrame, seqs: Mapping[Window, int]) -> DataFrame:

@@ -151,6 +151,14 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
     return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
 
 
+def committed_fingerprints(path: str, batches: Collection[Batch]) -> dict[Batch, str]:
+    """Return the fingerprint of what bronze has of each extraction, by its newest commits (``EXTRACTIONS_READ``)."""
+    newest: dict[Batch, str] = {}
+    for entry in TableFiles(path).history(EXTRACTIONS_READ):
+        newest = {**commit_metadata.decode_fingerprints(entry.get("userMetadata")), **newest}
+    return {batch: newest[batch] for batch in batches if batch in newest}
+
+
 def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, int], record: LoggedEvidence) -> set[Batch]:
     """Return undecided extractions with other rows than on record that bronze has a newer commit of."""
     decided = ledger.current_decisions(record.decisions)

@@ -3,6 +3,7 @@
 Belongs here: what is on record, in bronze and in silver afterwards. Does not: files that never were readable (test_bad_input).
 """
 
+import os
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from lakehouse_assets.sources import SCAN_ERRORS
 from lakehouse_assets.sources.file_scans import find_unscannable_files, is_environmental
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.storage import logs
-from lakehouse_assets_tests.support import land, readings, rows_of, runner, silver, window
+from lakehouse_assets_tests.support import Killed, land, readings, rows_of, runner, silver, window
 
 numbers = count(2)
 
@@ -185,3 +186,32 @@ def test_windows_missing_at_the_source_delay_no_other(spark, settings, monkeypat
     there = [record.p_extracted_at.day for record in logs.extractions(settings, "readings")]
     assert sorted(there) == ([] if alike else [1, 2, 3, 4, 6, 7, 8])
     assert reads == ([8, 4, 4, 2, *[1] * 8] if alike else [8, 4, 4, 2, 2, 1, 1])
+
+
+@pytest.mark.parametrize("rows", [1, 2], ids=["fewer", "as many"])
+def test_a_file_that_is_as_before_again_is_read_again_after_a_kill(spark, settings, rows) -> None:
+    """A run is killed after it has put other content of an undecided window into bronze, and before it records so. Then the
+    source has the first content again, whose fingerprint is on record.
+    """
+    path, run = land(settings, 1, lines(1, 1)), runner(spark, settings)
+    before = path.read_bytes(), path.stat()
+    extract(run, [window(1)])
+    path.write_bytes(b"\n".join(before[0].replace(b",1,2024", b",7,2024").split(b"\n")[: rows + 1]) + b"\n")
+
+    def die(step: str) -> None:
+        if step == "bronze_committed":
+            raise Killed
+
+    with pytest.raises(Killed):
+        extract(runner(spark, settings, step=die), [window(1)])
+    path.write_bytes(before[0])
+    os.utime(path, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    run = runner(spark, settings)
+    extract(run, [window(1)])
+    assert publish(run, [window(1)]).current[window(1)].counts.rows_published == 2
+    assert [row["value"] for row in silver(settings)] == [1, 1]
+    assert [record.fingerprint for record in logs.extractions(settings, "readings")][-1] == source_fingerprint(run)
+
+
+def source_fingerprint(run) -> str:
+    return source_of(run.spec, run.settings).fingerprints([window(1)])[window(1)]

@@ -1,0 +1,86 @@
+"""What is on record of extractions: what was read of each window, and whether bronze has it still.
+
+Belongs here: making these records, and comparing bronze's commits with them. Does not: reading or writing rows (extract), or
+the log itself (storage/logs).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lakehouse_assets.contracts.batch import Batch
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.personal import has_no_header, numbered
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions
+from lakehouse_assets.sources import Extraction
+from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.evidence import committed_fingerprints, count_extracted_rows
+
+
+def find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:
+    """Return the windows of which bronze has other rows than are on record: a run was killed before it recorded what it read.
+    Where bronze has the only copy of a window, its rows stay.
+    """
+    if not undecided or run.spec.extraction.stream or only_in_bronze(run.spec):
+        return set()
+    committed = committed_fingerprints(run.path("bronze"), [record.batch for record in undecided])
+    return {r.p_extracted_at for r in undecided if committed.get(r.batch, r.fingerprint) != r.fingerprint}
+
+
+def record_extractions(
+    run: Run, extraction: Extraction, prints: Mapping[Window, str], seqs: Mapping[Window, int]
+) -> list[ExtractionRecord]:
+    """Put these windows' extractions on record, with the fingerprints of what was read and the rows that were committed."""
+    if not prints:
+        return []
+    at = run.clock()
+    extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
+    positions = recorded_positions(run.spec, run.settings)
+    records = [
+        _recordable(
+            run.spec,
+            ExtractionRecord(
+                table=run.table,
+                p_extracted_at=window.start,
+                extraction_seq=seqs[window],
+                fingerprint=print_,
+                rows=extracted[window.start, seqs[window]][0],
+                columns=tuple(extraction.columns.get(window, ())),
+                bronze_version=extracted[window.start, seqs[window]][1],
+                run_id=run.run_id,
+                extracted_at=at,
+                lacking=tuple(extraction.lacking.get(window, ())),
+                types=dict(extraction.types.get(window, {})),
+                respelled=dict(extraction.respelled.get(window, {})),
+                control=extraction.control.get(window),
+                position=positions.get(window.start),
+            ),
+        )
+        for window, print_ in sorted(prints.items())
+    ]
+    on_record = _find_on_record(run, records)
+    new = [record for record in records if record.batch not in on_record]
+    records = [*on_record.values(), *(logs.record_extractions(run.settings, new) if new else [])]
+    run.step("extraction_recorded")
+    return records
+
+
+def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, ExtractionRecord]:
+    """Return the records of those of these extractions that are what was recorded of them before: their windows were read again
+    because of a killed run that had read others.
+    """
+    contents = {record.batch: (record.fingerprint, record.rows) for record in read}
+    records = [r for r in logs.extractions(run.settings, run.table) if r.batch in contents]
+    return {r.batch: r for r in records if (r.fingerprint, r.rows) == contents[r.batch]}
+
+
+def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
+    """The record without names of columns that may be personal values: those of a file whose first line is no header."""
+    declared = [safe_name(spec.source_column(name)) for name in spec.columns]
+    if not spec.pii_columns or not has_no_header(record.columns, declared):
+        return record
+    return replace(record, columns=numbered(record.columns), lacking=(), types={}, respelled={})
