@@ -62,6 +62,28 @@ def test_what_is_damaged_ends_with_code_9(lake, tmp_path, monkeypatch):
         run("restore", folder, "--name", "x")
 
 
+def test_a_lake_that_is_gone_is_not_as_on_record(lake, tmp_path):
+    folder = str(tmp_path / "backups")
+    run("backup", folder, "--name", "x")
+    assert "file(s) as on record" in run("backup", folder, "--check", "--lake")
+    next(Path(lake.path("ops", "decisions")).rglob("*.parquet")).unlink()
+    assert "; 1 skipped, which the lake has no longer" in run("backup", folder, "--check", "--lake")
+    shutil.rmtree(lake.root)
+    with pytest.raises(EnvironmentMissing, match=r"has none of the \d+ file\(s\) of x"):
+        run("backup", folder, "--check", "--lake")
+
+
+def test_a_manifest_that_cannot_be_read_is_named(lake, tmp_path):
+    folder = str(tmp_path / "backups")
+    run("backup", folder, "--name", "x")
+    (tmp_path / "backups" / "manifests" / "z.json").write_text("{}")
+    result = CliRunner().invoke(cli.app, ["backup", folder, "--name", "y", "--keep", "1"])
+    assert result.exit_code == 0
+    assert "z.json: name: Field required" in result.stderr and "no backup was removed" in result.stderr
+    with pytest.raises(EvidenceError, match=r"z\.json: name: Field required"):
+        run("backup", folder, "--list")
+
+
 def test_what_is_refused(lake, tmp_path):
     folder = str(tmp_path / "backups")
     with pytest.raises(RefusedError, match="has no backup"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from lakehouse_assets.cli.terminal import AsJson, err, out, show
+from lakehouse_assets.cli.terminal import AsJson, err, err_lines, out, show
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, RefusedError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
@@ -44,7 +44,7 @@ def backup(
         raise RefusedError("--lake reads files to check them: name --check as well")
     with _reachable(folder):
         if listing:
-            show([_as_row(each) for each in BackupFolder(location).manifests()], as_json, f"{folder} has no backup")
+            _list_backups(BackupFolder(location), as_json)
         elif check:
             _check_backup(location, name, lake, as_json)
         else:
@@ -68,6 +68,14 @@ def _reachable(folder: str) -> Iterator[None]:
         raise EnvironmentMissing(message) from error
 
 
+def _list_backups(folder: Any, as_json: bool) -> None:
+    unreadable: list[str] = []
+    rows = [_as_row(each) for each in folder.readable_manifests(unreadable)]
+    show(sorted(rows, key=lambda row: row["made_at"]), as_json, f"{folder.path} has no backup")
+    if unreadable:
+        raise EvidenceError("\n".join(unreadable))
+
+
 def _check_backup(location: str, name: str | None, lake: bool, as_json: bool) -> None:
     from lakehouse_assets.operations.backup import check_contents
     from lakehouse_assets.storage.backup.manifest import BackupFolder
@@ -75,7 +83,14 @@ def _check_backup(location: str, name: str | None, lake: bool, as_json: bool) ->
     manifest = BackupFolder(location).read(name)
     with err.status("reading"):
         result = check_contents(manifest, location, in_lake=lake)
-    show([{"mistake": each} for each in result.mistakes], as_json, f"{manifest.name}: {result.files} file(s) as on record")
+    if result.skipped and not result.files:
+        raise EnvironmentMissing(
+            f"{manifest.root} has none of the {result.skipped} file(s) of {manifest.name}: mount the lake that was backed up,"
+            " or make a new backup if all of it was written anew"
+        )
+    skipped = f"; {result.skipped} skipped, which the lake has no longer" if result.skipped else ""
+    line = f"{manifest.name}: {result.files} file(s) as on record{skipped}"
+    show([{"mistake": each} for each in result.mistakes], as_json, line)
     if result.mistakes:
         raise EvidenceError(f"{manifest.name}: {len(result.mistakes)} file(s) are missing or differ")
 
@@ -89,6 +104,9 @@ def _make_backup(location: str, name: str | None, kind: Literal["copy", "referen
     show([{**_as_row(report.manifest), "copied_bytes": report.copied_bytes}], as_json)
     for each in report.removed:
         err.print(f"removed {each}")
+    err_lines(f"warning: {each}" for each in report.unreadable)
+    if report.unreadable and keep is not None:
+        err_lines(["warning: no backup was removed (--keep): what a manifest that cannot be read names is not known"])
     if damaged := report.manifest.damaged:
         lines = "\n".join(f"{path}: {reason}" for path, reason in damaged.items())
         raise EvidenceError(f"{len(damaged)} table(s) cannot be read and are not in {report.manifest.name}:\n{lines}")

@@ -3,16 +3,19 @@
 Belongs here: making a backup, removing old ones, comparing one with its contents. Does not: restoring (restore_backup).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import EvidenceError, RefusedError
+from lakehouse_assets.object_store import is_url, spark_location
 from lakehouse_assets.storage.backup import state
 from lakehouse_assets.storage.backup.contents import Contents, copy_checked, copy_content
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, BackupFolder, Manifest, require_name
@@ -22,8 +25,10 @@ from lakehouse_assets.storage.file_systems import open_filesystem
 # A file that maintenance removes while it is copied makes the whole state be read again.
 ATTEMPTS = 3
 Kind = Literal["copy", "reference"]
-# By table, path, size and time of a file: its checksum in an earlier backup.
-Checksums = Mapping[tuple[str, str, int, int | None], str]
+# Streams and maintenance remove old files of these layers within an hour, of others after days: they are copied first.
+SHORT_LIVED = ("ops/", "baseline/")
+# By table, path, size and time of a file: its checksum in an earlier backup, or in an earlier attempt of this one.
+Checksums = MutableMapping[tuple[str, str, int, int | None], str]
 
 
 class _TableDamaged(Exception):
@@ -32,19 +37,25 @@ class _TableDamaged(Exception):
 
 @dataclass(frozen=True)
 class BackupReport:
-    """What a backup has done. ``copied_bytes``: contents that were new. ``removed``: names of the backups that were removed."""
+    """What a backup has done. ``copied_bytes``: contents that were new. ``removed``: names of the backups that were removed.
+    ``unreadable``: why earlier manifests cannot be read, a line for each.
+    """
 
     manifest: Manifest
     copied_bytes: int
     removed: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ContentCheck:
-    """What a backup's contents are: files read, and a line for each that is missing or differs."""
+    """What a backup's contents are: files read, and a line for each that is missing or differs. ``skipped``: files that the
+    lake does not have.
+    """
 
     files: int
     mistakes: tuple[str, ...]
+    skipped: int = 0
 
 
 def make_backup(
@@ -59,8 +70,9 @@ def make_backup(
     """Back up the lake at ``root`` into a folder, without a lock and without a JVM. Killed at any moment, it leaves no backup;
     the next one uses what was copied.
 
-    ``keep``: so many whole copies of this lake stay, older ones are removed. A table that cannot be read is left out and named
-    in the manifest. Raises RefusedError, and LockedError as `read_state` has it.
+    ``keep``: so many whole copies of this lake stay, older ones are removed; none is removed while a manifest cannot be read.
+    A table that cannot be read is left out and named in the manifest. Raises RefusedError, and LockedError as `read_state` has
+    it.
     """
     _require_apart(root, folder)
     made_at = clock()
@@ -70,7 +82,10 @@ def make_backup(
         raise RefusedError(f"{folder} already has a backup {name!r}; choose another --name")
     contents = Contents(backups.path)
     kept_before = sum(contents.sizes.values())
-    checksums = _known_checksums(backups, root, contents) if kind == "copy" else {}
+    unreadable: list[str] = []
+    copies = (each for each in backups.readable_manifests(unreadable) if each.root == root and each.kind == "copy")
+    newest = max(copies, key=lambda each: each.made_at, default=None)
+    checksums = _checksums_of(newest, contents) if newest and kind == "copy" else {}
     attempt = 1
     while True:
         lake = state.read_state(root)
@@ -85,28 +100,32 @@ def make_backup(
     )
     backups.write(manifest)
     copied = sum(contents.sizes.values()) - kept_before
-    removed = remove_old_backups(folder, root, keep) if keep is not None else ()
-    return BackupReport(manifest, copied, removed)
+    removed = remove_old_backups(folder, root, keep, newest=name) if keep is not None and not unreadable else ()
+    return BackupReport(manifest, copied, removed, tuple(unreadable))
 
 
 def _require_apart(root: str, folder: str) -> None:
-    lake, target = root.rstrip("/") + "/", folder.rstrip("/") + "/"
+    lake, target = (f"{_real_location(location).rstrip('/')}/" for location in (root, folder))
     if target.startswith(lake) or lake.startswith(target):
         raise RefusedError(f"{folder}: a backup within its own lake, or around it, is lost with it; choose another folder")
 
 
-def _known_checksums(backups: BackupFolder, root: str, contents: Contents) -> Checksums:
-    """Return the checksums of the newest backup of this lake, of contents that are still there."""
-    for name in reversed(backups.names()):
-        manifest = backups.read(name)
-        if manifest.root == root and manifest.kind == "copy":
-            return {
-                (table.table_id, file.path, file.bytes, file.modified): file.sha256
-                for table in manifest.tables
-                for file in table.files
-                if file.modified is not None and contents.sizes.get(file.sha256) == file.bytes
-            }
-    return {}
+def _real_location(location: str) -> str:
+    """Return the one spelling of a folder or an address that others can be compared with."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return str(Path(unquote(parts.path)).resolve())
+    return spark_location(location).replace("abfs://", "abfss://") if is_url(location) else str(Path(location).resolve())
+
+
+def _checksums_of(manifest: Manifest, contents: Contents) -> Checksums:
+    """Return the checksums of a backup, of contents that are still there."""
+    return {
+        (table.table_id, file.path, file.bytes, file.modified): file.sha256
+        for table in manifest.tables
+        for file in table.files
+        if file.modified is not None and contents.sizes.get(file.sha256) == file.bytes
+    }
 
 
 def _back_up_tables(
@@ -114,12 +133,12 @@ def _back_up_tables(
 ) -> tuple[list[BackedUpTable], dict[str, str]]:
     tables, damaged = [], {}
     with ThreadPoolExecutor(state.THREADS) as pool:
-        for path, version in sorted(lake.versions.items()):
+        for path, version in sorted(lake.versions.items(), key=lambda each: (not each[0].startswith(SHORT_LIVED), each[0])):
             try:
                 tables.append(_back_up_table(root, path, version, contents, checksums, kind, pool))
             except _TableDamaged as error:
                 damaged[path] = str(error)
-    return tables, damaged
+    return sorted(tables, key=lambda table: table.path), damaged
 
 
 def _back_up_table(
@@ -130,7 +149,8 @@ def _back_up_table(
         filesystem, base = open_filesystem(f"{root.rstrip('/')}/{path}")
 
         def keep(file: state.TableFile) -> BackedUpFile:
-            checksum = checksums.get((table.table_id, file.path, file.bytes, file.modified))
+            known_by = (table.table_id, file.path, file.bytes, file.modified)
+            checksum = checksums.get(known_by)
             if checksum is None and kind == "copy":
                 checksum, size = contents.add(filesystem, f"{base}/{file.path}")
             elif checksum is None:
@@ -139,6 +159,8 @@ def _back_up_table(
                 size = file.bytes
             if size != file.bytes:
                 raise FileNotFoundError(f"{file.path} has {size} bytes, not {file.bytes}")
+            if file.modified is not None:
+                checksums[known_by] = checksum
             return BackedUpFile(path=file.path, bytes=size, sha256=checksum, modified=file.modified)
 
         files = tuple(pool.map(keep, table.files))
@@ -150,9 +172,9 @@ def _back_up_table(
     return BackedUpTable(path=path, version=version, table_id=table.table_id, rows=table.rows, files=files)
 
 
-def remove_old_backups(folder: str, root: str, keep: int) -> tuple[str, ...]:
+def remove_old_backups(folder: str, root: str, keep: int, newest: str) -> tuple[str, ...]:
     """Remove all but the newest ``keep`` copies of a lake, and contents that no other backup names. Returns the names that are
-    gone, oldest first.
+    gone, oldest first. ``newest``: was made just now and stays, also if the clock was set back.
 
     A backup with damaged tables, a reference or one of another lake counts for nothing: it never makes a whole copy go.
     """
@@ -162,7 +184,7 @@ def remove_old_backups(folder: str, root: str, keep: int) -> tuple[str, ...]:
     if len(copies) <= keep:
         return ()
     old = [each for each in manifests if each.root == root and each.made_at < copies[-keep].made_at]
-    names = [each.name for each in old]
+    names = [each.name for each in old if each.name != newest]
     backups.remove(names)
     remaining = [each for each in manifests if each.name not in names]
     Contents(backups.path).remove_except({file.sha256 for each in remaining for table in each.tables for file in table.files})
@@ -193,6 +215,7 @@ def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) ->
         pairs = list({file.sha256: (table, file) for table, file in pairs}.values())
 
     def mistake(table: str, file: BackedUpFile) -> str | None:
+        """Return what is wrong with a file, empty for nothing; None for one that is skipped."""
         source = locate(table, file)
         if in_lake and source[0].get_file_info(source[1]).type is not fs.FileType.File:
             return None
@@ -202,8 +225,9 @@ def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) ->
             if not in_lake and manifest.kind == "copy":
                 contents.set_aside(file)
             return str(error)
-        return None
+        return ""
 
     with ThreadPoolExecutor(state.THREADS) as pool:
-        mistakes = tuple(text for text in pool.map(lambda pair: mistake(*pair), pairs) if text)
-    return ContentCheck(len(pairs), mistakes)
+        texts = list(pool.map(lambda pair: mistake(*pair), pairs))
+    skipped = texts.count(None)
+    return ContentCheck(len(pairs) - skipped, tuple(filter(None, texts)), skipped)

@@ -23,7 +23,7 @@ from pyarrow import fs
 from lakehouse_assets.errors import EvidenceError, LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.operations import backup as operation
 from lakehouse_assets.operations import restore_backup
-from lakehouse_assets.operations.backup import check_contents, make_backup
+from lakehouse_assets.operations.backup import ContentCheck, check_contents, make_backup
 from lakehouse_assets.operations.restore_backup import require_whole, restore_lake, restore_tables
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
@@ -242,6 +242,48 @@ def test_a_restore_killed_at_each_file_keeps_writers_out_until_it_is_complete(la
         restore_lake(target, manifest, folder)
 
 
+def reads_of(monkeypatch, before_read=lambda path: None) -> list[str]:
+    """The files that backups read from now on. ``before_read``: is called with each file's path."""
+    read, add = [], contents.Contents.add
+
+    def recorded(self, source, path):
+        before_read(path)
+        read.append(path)
+        return add(self, source, path)
+
+    monkeypatch.setattr(contents.Contents, "add", recorded)
+    return read
+
+
+def merged_once(settings: Settings, table: str):
+    """Return what merges a table's files and removes the old ones, when the first file of bronze is read."""
+    times = iter([1])
+
+    def merge(path: str) -> None:
+        if "/bronze/" in path and next(times, None):
+            opened = DeltaTable(settings.path(*table.split("/")))
+            opened.optimize.compact()
+            opened.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    return merge
+
+
+def test_logs_that_are_compacted_while_other_tables_are_copied_are_in_the_backup(lake, folder, monkeypatch):
+    before = content_of(lake)
+    read = reads_of(monkeypatch, merged_once(lake, "ops/decisions"))
+    assert not make_backup(lake.root, folder, at(0)).manifest.damaged
+    assert len(read) == len(set(read))
+    assert content_of(restored(lake, folder)) == before != content_of(lake)
+
+
+def test_an_attempt_reads_no_file_that_an_earlier_one_has_read(lake, folder, monkeypatch):
+    before = content_of(lake)
+    read = reads_of(monkeypatch, merged_once(lake, "silver/weather"))
+    assert not make_backup(lake.root, folder, at(0)).manifest.damaged
+    assert len(read) == len(set(read))
+    assert content_of(restored(lake, folder)) == content_of(lake) != before
+
+
 def test_a_damaged_table_is_named_and_the_others_are_backed_up(lake, folder):
     first = make_backup(lake.root, folder, at(0)).manifest
     next(Path(lake.path("bronze", "weather")).rglob("*.parquet")).unlink()
@@ -287,6 +329,36 @@ def test_no_whole_copy_goes_for_a_reference_or_for_another_lake(lake, folder):
     assert BackupFolder(folder).read().name == "a", "the newest, whatever its name"
     for manifest in BackupFolder(folder).manifests():
         assert not check_contents(manifest, folder).mistakes
+
+
+def test_the_newest_backup_is_known_by_its_time_and_not_by_its_name(lake, folder, monkeypatch):
+    make_backup(lake.root, folder, at(0), name="upgrade")
+    append(lake, "silver/weather", 50)
+    make_backup(lake.root, folder, at(1))
+    read = reads_of(monkeypatch)
+    make_backup(lake.root, folder, at(2))
+    assert read == []
+
+
+def test_a_manifest_that_cannot_be_read_stops_no_backup_and_nothing_is_removed(lake, folder):
+    make_backup(lake.root, folder, at(0), name="a")
+    make_backup(lake.root, folder, at(1), name="z")
+    (Path(folder) / "manifests" / "z.json").write_text("{}")
+    report = make_backup(lake.root, folder, at(2), name="b", keep=1)
+    assert report.removed == () and report.copied_bytes == 0
+    (line,) = report.unreadable
+    assert "manifests/z.json: name: Field required" in line and line.endswith("or move this file away")
+    (Path(folder) / "manifests" / "z.json").unlink()
+    assert make_backup(lake.root, folder, at(3), name="c", keep=1).removed == ("a", "b")
+
+
+def test_a_new_backup_stays_also_if_the_clock_was_set_back(lake, folder):
+    make_backup(lake.root, folder, at(60), name="before")
+    append(lake, "silver/weather", 50)
+    after = make_backup(lake.root, folder, at(0), name="after", keep=1)
+    assert after.removed == ()
+    assert BackupFolder(folder).names() == ["after", "before"]
+    assert not check_contents(after.manifest, folder).mistakes
 
 
 def test_a_content_that_rots_is_found_and_not_restored(lake, folder):
@@ -340,6 +412,9 @@ def test_the_lakes_own_files_are_compared_with_a_backup(lake, folder):
     victim.write_bytes(victim.read_bytes()[:-1] + b"?")
     (mistake,) = check_contents(manifest, folder, in_lake=True).mistakes
     assert mistake.startswith("silver/weather") and victim.name in mistake
+    victim.unlink()
+    files = sum(len(table.files) for table in manifest.tables)
+    assert check_contents(manifest, folder, in_lake=True) == ContentCheck(files - 1, (), 1)
 
 
 def test_a_lost_table_is_restored_alone(lake, folder):
@@ -408,6 +483,34 @@ def test_no_manifest_leaves_its_folder(lake, folder, path):
     file.write_text(json.dumps(document))
     with pytest.raises(EvidenceError, match=r"tables\.0\.path"):
         BackupFolder(folder).read()
+
+
+@pytest.mark.parametrize("leases", [{"../../x": 1}, {"..": 1}, {"a/b": 1}, {"/etc": 1}, {"..\\x": 1}, {"": 1}, {"weather": -1}])
+def test_no_lease_of_a_manifest_leaves_its_folder(lake, folder, leases):
+    manifest = make_backup(lake.root, folder, at(0)).manifest
+    file = Path(folder) / "manifests" / f"{manifest.name}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "leases": leases}))
+    with pytest.raises(EvidenceError, match=r"leases\."):
+        BackupFolder(folder).read()
+
+
+def test_a_place_within_the_lake_is_refused_in_each_spelling(lake, tmp_path, monkeypatch):
+    root = Path(lake.root)
+    (tmp_path / "link").symlink_to(root)
+    monkeypatch.chdir(root)
+    inside = (
+        f"{tmp_path}/other/../{root.name}/backups",
+        "backups",
+        str(tmp_path / "link" / "backups"),
+        f"file://{root}/backups",
+    )
+    for location in inside:
+        with pytest.raises(RefusedError, match="is lost with it"):
+            make_backup(lake.root, location, at(0))
+    for address, location in (("s3a://lake/root", "s3://lake/root/b"), ("gs://lake", "gcs://lake/b")):
+        with pytest.raises(RefusedError, match="is lost with it"):
+            make_backup(address, location, at(0))
+    assert not (root / "backups").exists()
 
 
 def test_names_and_places_that_are_refused(lake, folder, tmp_path):

@@ -5,7 +5,7 @@ Belongs here: its shape, writing, reading and listing manifests. Does not: the f
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
@@ -33,6 +33,13 @@ def _table_name(path: str) -> str:
     if not _TABLE.fullmatch(path) or {".", ".."} & {*path.split("/")} or path.startswith("_"):
         raise ValueError("a table's path is LAYER/TABLE")
     return path
+
+
+def _lease_name(name: str) -> str:
+    """It becomes a folder of the restored lake."""
+    if not re.fullmatch(r"[^/\\]+", name) or name in (".", ".."):
+        raise ValueError("a lease's name is a plain one")
+    return name
 
 
 class BackedUpFile(FrozenModel):
@@ -67,7 +74,7 @@ class Manifest(FrozenModel):
     root: str
     kind: Literal["copy", "reference"]
     tables: tuple[BackedUpTable, ...]
-    leases: dict[str, int] = {}
+    leases: dict[Annotated[str, AfterValidator(_lease_name)], Annotated[int, Field(ge=0)]] = {}
     damaged: dict[str, str] = {}
 
     @property
@@ -83,7 +90,7 @@ class BackupFolder:
     path: str
 
     def names(self) -> list[str]:
-        """Return the names of the complete backups, oldest first."""
+        """Return the names of the complete backups, sorted as texts: a name need not be a time."""
         filesystem, base = open_filesystem(self.path)
         infos = filesystem.get_file_info(fs.FileSelector(f"{base}/{FOLDER}", allow_not_found=True))
         names = [info.base_name.removesuffix(".json") for info in infos if info.base_name.endswith(".json")]
@@ -108,11 +115,23 @@ class BackupFolder:
         except ValidationError as error:
             first = error.errors()[0]
             location = ".".join(map(str, first["loc"]))
-            raise EvidenceError(f"{path}: {location}: {first['msg']}; take another backup (--name)") from None
+            raise EvidenceError(
+                f"{path}: {location}: {first['msg']}; take another backup (--name), or move this file away"
+            ) from None
 
     def manifests(self) -> list[Manifest]:
-        """Return all backups, oldest first."""
+        """Return all backups, oldest first. Raises EvidenceError if one cannot be read."""
         return sorted(map(self.read, self.names()), key=lambda each: each.made_at)
+
+    def readable_manifests(self, unreadable: list[str]) -> Iterator[Manifest]:
+        """Yield the backups that can be read, by name; ``unreadable`` takes a line for each that cannot."""
+        for name in self.names():
+            try:
+                yield self.read(name)
+            except EvidenceError as error:
+                unreadable.append(str(error))
+            except RefusedError:
+                continue  # another process has removed it
 
     def write(self, manifest: Manifest) -> None:
         """Write a manifest, whole or not at all. Raises RefusedError if its name exists."""
