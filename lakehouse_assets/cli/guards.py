@@ -114,7 +114,7 @@ def guard_show(
     if rows and spec.publish is None:
         raise RefusedError(f"{name} has no `publish`: its quarantined rows are in the table itself, and nowhere else")
     if rows:
-        sample = decision_sample(settings, last, spec.pii_columns, limit)
+        sample = decision_sample(settings, last, spec.pii_columns, spec.columns, limit)
         terminal.show(sample, as_json, f"no row of {name} {window or f'version {version}'} is in quarantine")
         return
     terminal.show(check_details([last]) if as_json else check_rows([last]), as_json)

@@ -33,16 +33,14 @@ def quarantine_show(
     as_json: terminal.AsJson = False,
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
-    from lakehouse_assets.contracts.gold_rules import personal_columns
     from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
     from lakehouse_assets.queries.quarantine import gold_quarantine_sample, quarantine_sample
     from lakehouse_assets.reports.decision_rows import quarantine_rows
 
     settings, tables = Settings.from_environment(), common.select_tables()
-    gold = golds_of(tables).get(table.removeprefix("gold_")) if table.startswith("gold_") else None
-    if gold is not None:
-        rows = gold_quarantine_sample(settings, table, personal_columns(gold, [each.spec for each in tables]), limit)
+    if table.startswith("gold_") and table.removeprefix("gold_") in golds_of(tables):
+        rows = gold_quarantine_sample(settings, table, [each.spec for each in tables], limit)
         terminal.show(rows, as_json, f"none of {table} is in quarantine")
         return
     spec = common.find_table(tables, table).spec

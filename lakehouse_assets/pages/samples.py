@@ -74,7 +74,7 @@ class SampleReader:
             return Sample(problem=f"only the newest {MOST_DECISIONS} decisions with rows in quarantine have a sample here")
         self._left -= 1
         try:
-            rows = decision_sample(self._settings, decision, personal, SHOWN)
+            rows = decision_sample(self._settings, decision, personal, (), SHOWN)
         except (OSError, ArrowException, DeltaError, *UNREADABLE) as error:
             return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         header = tuple(dict.fromkeys(name for row in rows for name in row))

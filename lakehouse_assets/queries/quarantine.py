@@ -4,16 +4,19 @@ Belongs here: reading quarantined rows. Does not: acting on them (operations/rel
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.contracts.gold_rules import personal_columns, silver_schemas
+from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.contracts.quarantine import bronze_name
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.personal import MASKED, has_no_header, row_is_misplaced
+from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 
@@ -72,31 +75,55 @@ def _misplaced(reasons: Sequence[Mapping[str, Any]], spec: TableSpec) -> bool:
     return row_is_misplaced(((reason["check"], reason["column"]) for reason in reasons), spec.pii_columns)
 
 
-def gold_quarantine_sample(settings: Settings, name: str, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
-    """Return at most ``limit`` rows that the last decision on a gold table quarantined, with their reasons. ``personal``: its
-    columns that derive from `pii` columns; their values are masked.
+def gold_quarantine_sample(settings: Settings, name: str, specs: Sequence[TableSpec], limit: int) -> list[dict[str, Any]]:
+    """Return at most ``limit`` rows that the last decision on a gold table quarantined, with their reasons. Values of columns
+    that derive from `pii` columns by the decision's own SQL are masked. ``specs``: the project's tables.
     """
     decisions = logs.decisions(settings, name)
     last = max(decisions, key=lambda d: d.number, default=None)
-    return decision_sample(settings, last, personal, limit) if last else []
+    return decision_sample(settings, last, *_columns_of_gold(last, specs), limit) if last else []
 
 
-def decision_sample(settings: Settings, decision: Decision, personal: Collection[str], limit: int) -> list[dict[str, Any]]:
-    """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons. A row
-    whose values may be in wrong columns shows none.
+def _columns_of_gold(decision: Decision, specs: Sequence[TableSpec]) -> tuple[Collection[str] | None, Collection[str]]:
+    """Return the personal columns of a decision's own SQL by today's contracts, and all of its columns. Without SQL that they
+    can read, in a project with personal columns, nobody knows which are personal.
+    """
+    try:
+        rules = json.loads(decision.ruleset)
+        reads = {name: table["columns"] for name, table in rules.get("reads", {}).items()}
+        query = read_gold(rules["sql"], decision.table, {**silver_schemas(specs), **reads})
+    except (LakehouseError, ValueError, TypeError, KeyError, AttributeError):
+        return (None if any(spec.pii_columns for spec in specs) else ()), ()
+    return personal_columns(query, specs), query.lineage
+
+
+def decision_sample(
+    settings: Settings, decision: Decision, personal: Collection[str] | None, declared: Collection[str], limit: int
+) -> list[dict[str, Any]]:
+    """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons.
+
+    ``personal``: columns whose values are masked; None: nobody knows which, and all are. ``declared``: columns that a contract
+    or the SQL names. Where the rows lack a personal column, only these are shown: another one may be that column by another
+    name. A row whose values may be in wrong columns shows none.
     """
     if not decision.counts.rows_quarantined:
         return []
-    hidden = {name.lower() for name in personal}
     wanted = [("decision_id", "=", decision.decision_id)]
+    sample = delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist()
+    cells = [json.loads(row["row"]) for row in sample]
+    visible = set() if personal is None else _visible_names({name.lower() for row in cells for name in row}, personal, declared)
     rows = []
-    for row in delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist():
+    for row, values in zip(sample, cells, strict=True):
         checks = [(reason["check"], reason.get("column") or "") for reason in row["reasons"] or ()]
-        misplaced = row_is_misplaced(checks, personal)
-        cells = json.loads(row["row"]).items()
-        values = {name: MASKED if misplaced or name.lower() in hidden else value for name, value in cells}
-        rows.append({"reasons": _reason_text(row["reasons"], row.get("batch_reasons")), **values})
+        of_row = set() if row_is_misplaced(checks, personal or ()) else visible
+        shown = {name: value if name.lower() in of_row else MASKED for name, value in values.items()}
+        rows.append({"reasons": _reason_text(row["reasons"], row.get("batch_reasons")), **shown})
     return rows
+
+
+def _visible_names(names: Set[str], personal: Collection[str], declared: Collection[str]) -> Set[str]:
+    hidden = {name.lower() for name in personal}
+    return (names if hidden <= names else names & {name.lower() for name in declared}) - hidden
 
 
 def _reason_text(reasons: Sequence[Mapping[str, Any]] | None, of_batch: Sequence[str] | None = None) -> str:
