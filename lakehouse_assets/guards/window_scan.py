@@ -130,8 +130,10 @@ def _touched(
 
 
 def _as_added(file: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the action that adds a file, also for one that was removed."""
-    fields = {key: file[key] for key in ("path", "partitionValues", "size", "deletionVector") if file.get(key) is not None}
+    """Return the action that adds a file, also for one that was removed. Without its deletion vector: the rows that this commit
+    or one before it deleted are in touched windows, too, and a vector's path is relative to its own table.
+    """
+    fields = {key: file[key] for key in ("path", "partitionValues", "size") if file.get(key) is not None}
     return {"partitionValues": {}, "size": 0, **fields, "modificationTime": 0, "dataChange": True}
 
 

@@ -180,6 +180,26 @@ def test_windows_are_what_an_oracle_makes_of_random_versions(seed, feed, spark, 
             spark_table.run("OPTIMIZE {T}")
 
 
+def test_two_deletes_of_one_file_have_its_windows_judged_again_whatever_its_deletion_vectors(spark, settings, tmp_path):
+    path, guard = tmp_path / "theirs", windows_guard(tmp_path / "theirs")
+    properties = "'delta.enableDeletionVectors' = 'true'"
+    spark_table = ForeignOrders(spark, path)
+    spark_table.run(f"CREATE TABLE {{T}} (id BIGINT, amount DOUBLE, at TIMESTAMP) USING delta TBLPROPERTIES ({properties})")
+    rows = [(n, 1.0, at(1 + n // 3, n % 3)) for n in range(9)]
+    spark.createDataFrame(rows, "id bigint, amount double, at timestamp").coalesce(1).write.format("delta").mode("append").save(
+        str(path)
+    )
+    assert days(judge(spark, settings, guard)) == [(day, 1, "published", 3) for day in (1, 2, 3)]
+    # The first leaves no row of the first day, and the file as the second one removes it has none of them.
+    spark_table.run("DELETE FROM {T} WHERE id < 3")
+    spark_table.run("DELETE FROM {T} WHERE id = 3")
+    assert list(path.glob("**/deletion_vector_*.bin")), "the deletes wrote vectors, and no data file"
+    new = judge(spark, settings, guard)
+    assert days(new) == [(1, 2, "published", 0), (2, 2, "published", 2), (3, 2, "published", 3)]
+    assert len(new) == 3, "no file counts as lost: there is nothing to report of the table as a whole"
+    assert judge(spark, settings, guard) == []
+
+
 @pytest.mark.parametrize("cadence", ["1min", "5min", "15min"])
 def test_windows_of_minutes_begin_with_the_hour(cadence, spark, settings, tmp_path):
     path, minutes = tmp_path / "theirs", int(cadence.removesuffix("min"))
