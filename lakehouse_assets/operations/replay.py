@@ -1,22 +1,29 @@
 """Judge recorded decisions again by what they kept: the same batch, rules, baseline and profiles give the same verdict.
 
-Belongs here: the same judgement from the same evidence, and what differs. Does not: judging by today's rules (release). Only
-staging is written, and removed.
+Belongs here: the same judgement from the same evidence, and what differs. Does not: judging by today's rules (release). Nothing
+is written: no lock is held, and a run removes the staging of its table.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pyspark.sql import DataFrame
+
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
 from lakehouse_assets.decisions.drift.relations import read_measurement
 from lakehouse_assets.decisions.evidence.findings import Finding
+from lakehouse_assets.measures.batches import Broken
+from lakehouse_assets.operations.dry_run import in_memory
 from lakehouse_assets.pipeline.gate import JUDGING, complete, deferred_outcomes, run_steps
+from lakehouse_assets.pipeline.reference_tables import reference_tables_at
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.pipeline.staging import all_readable, stage_batches
+from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.delta_reads import read_windows
 
 SAME_P_VALUE = 1e-9  # relative: another machine's arithmetic may differ in the last digit
 MEND = "look for what has changed: `lakehouse verify --rows`, a function of the engine, a reference table; then judge it again"
@@ -36,6 +43,14 @@ class _Replay(SilverTarget):
         if self.decision:
             self.profiles = {batch: [read_measurement(profile) for profile in self.decision.profiles] for batch in self.batches}
         self.measure_replaced(from_bronze=True)
+
+    def stage_rows(self) -> tuple[DataFrame, Broken]:
+        """Cast the rows of bronze, and keep them in memory until the replay ends."""
+        run, bronze = self.staging, self.run.path("bronze")
+        rows = read_windows(run.spark, bronze, [record.p_extracted_at for record in self.records])
+        tables, readable = reference_tables_at(run, self.inputs or {}), all_readable(bronze, self.batches)
+        count = sum(record.rows for record in self.records)
+        return stage_batches(run, rows, self.batches, _in_memory, tables, self.request.waived, readable, count)
 
     def read_knowledge(self) -> Knowledge:
         return replace(super().read_knowledge(), columns=self.columns)
@@ -64,10 +79,17 @@ def replay(run: Run, decision: Decision) -> Decision:
         decision=decision,
         columns=frozenset(column for r in until_then for column in r.columns),
     )
-    run_steps(target, JUDGING)
-    complete(target, deferred_outcomes(target))
-    delta.remove_folder(run.settings.path("staging", run.table, run.run_id))
+    try:
+        run_steps(target, JUDGING)
+        complete(target, deferred_outcomes(target))
+    finally:
+        if hasattr(target, "staged"):
+            target.staged.unpersist()
     return target.own[0]
+
+
+def _in_memory(frame: DataFrame) -> DataFrame:
+    return in_memory(frame.drop("_absent"))  # as `write_once` has it
 
 
 def find_other_verdicts(run: Run, most: int) -> Iterator[Finding]:

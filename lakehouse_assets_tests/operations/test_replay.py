@@ -5,6 +5,7 @@ Belongs here: what is found, and what is left out. Does not: law 3 itself (laws/
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,21 @@ def test_a_decision_that_its_batch_does_not_give_is_found(spark, settings):
     assert {f.window for f in findings if f.window} == {d.p_extracted_at for d in decisions if d.reasons}
     assert "decision 1 gives other verdict, reasons" in findings[0].message
     assert list(find_other_verdicts(run, 1)) == [], "the newest is as it was"
+
+
+def test_a_replay_is_not_disturbed_by_a_run_that_ends_meanwhile(spark, settings):
+    """A run's end removes the staging of its table."""
+    land(settings, 1, rows(1, "b,1,999"))
+    land(settings, 2, rows(2))
+    heal(spark, settings, [1, 2], SPEC)
+    staging, staged = Path(settings.path("staging", SPEC.name)), []
+
+    def end_another_run(_: str) -> None:
+        staged.append(staging.exists())
+        shutil.rmtree(staging, ignore_errors=True)
+
+    assert list(find_other_verdicts(runner(spark, settings, SPEC, end_another_run), 10)) == []
+    assert staged and not any(staged)
 
 
 @pytest.mark.parametrize(
