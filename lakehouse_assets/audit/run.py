@@ -17,9 +17,10 @@ from lakehouse_assets.audit.sample import Sample, count_groups, draw_sample
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.sql.text import identifier, literal
-from lakehouse_assets.contracts.audit import AuditRecord, AuditRules, AuditSetting, audit_id, fits
+from lakehouse_assets.contracts.audit import AuditRecord, AuditRules, AuditSetting, audit_id
 from lakehouse_assets.contracts.audit_binding import Binding, bind
 from lakehouse_assets.decisions.audit import verdict as judging
+from lakehouse_assets.decisions.audit.masking import personal_leaves
 from lakehouse_assets.decisions.audit.share import CONFIDENCE, exact_share, uniform_share, weighted_share
 from lakehouse_assets.decisions.personal import MASKED, masked
 from lakehouse_assets.errors import RefusedError, SourceError
@@ -171,11 +172,7 @@ def audit_table(run: AuditRun, table: str, before: AuditRecord | None = None) ->
 
 def _personal_columns(run: AuditRun, table: str, schema: Mapping[str, str]) -> frozenset[str]:
     """Return leaves whose values are never shown: marked ones (or within a marked column), and those that the pack names."""
-    marked = {name.lower() for name in run.declared.get(table, DeclaredTable()).pii}
-    patterns = run.rules.setting(table).pii or ()
-    names = {name for name in schema if name.lower() in marked or name.lower().partition(".")[0] in marked}
-    names |= {name for name in schema if fits(name, patterns)}
-    return frozenset(names or marked)
+    return personal_leaves(schema, run.declared.get(table, DeclaredTable()).pii, run.rules.setting(table).pii or ())
 
 
 def _audit(run: AuditRun, record: AuditRecord, before: AuditRecord | None, moment: datetime) -> AuditRecord:

@@ -65,9 +65,13 @@ def audit_docs(
 
     from lakehouse_assets.audit.pages import write_pages
     from lakehouse_assets.contracts.audit import read_rules
+    from lakehouse_assets.orchestration.assets.described_table import golds_of
+    from lakehouse_assets.orchestration.jobs.audits import declared_tables, marks_of
 
-    settings = Settings.from_environment()
-    folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC)).parent
+    settings, loaded = Settings.from_environment(), load_all_tables()
+    specs, guards = ([each.spec for each in tables] for tables in (loaded.tables, loaded.guards))
+    marks = marks_of(declared_tables(settings, specs, golds_of(loaded.tables), guards))
+    folder = write_pages(settings, read_rules(own=settings.audits), datetime.now(UTC), marks).parent
     if not any(folder.glob("tables/*.html")):
         raise RefusedError("nothing has been audited yet; run `lakehouse audit-silver` first")
     from lakehouse_assets.cli.serving import serve_folder

@@ -22,11 +22,14 @@ from lakehouse_assets.settings import Settings
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """``spec``: None for a guard, a gold table, or a contract that cannot be read; its `problem` says why."""
+    """``spec``: None for a guard, a gold table, or a contract that cannot be read; its `problem` says why. ``personal``: the
+    columns that a table or a guard marks `pii`.
+    """
 
     shown: Declared
     spec: TableSpec | None = None
     problem: str = ""
+    personal: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -97,13 +100,13 @@ class Project:
         source_map = SourceMap(document, shared, resolved.origins)
         if guard:
             spec = GuardSpec.model_validate(resolved.attributes)
-            return DeclaredTable(
-                Declared(dict(self._located(spec.checks, source_map, ("checks",))), spec.owners, spec.description or "")
-            )
+            checks = dict(self._located(spec.checks, source_map, ("checks",)))
+            return DeclaredTable(Declared(checks, spec.owners, spec.description or ""), personal=spec.pii_columns)
         spec = TableSpec.model_validate(resolved.attributes)
         if own:
             checks = dict(self._located(spec.checks, source_map, ("checks",)))
-            return DeclaredTable(Declared(checks, tuple(spec.owners), spec.description or ""), spec)
+            shown = Declared(checks, tuple(spec.owners), spec.description or "")
+            return DeclaredTable(shown, spec, personal=spec.pii_columns)
         index = gold.index(table.removeprefix("gold_"))
         declared = spec.gold[index]
         checks = dict(self._located(declared.checks, source_map, ("gold", index, "checks")))

@@ -95,7 +95,6 @@ class _Making:
         if not self.folder.state:
             self.folder.save()  # a making that is killed leaves a folder of pages, and not one of unknown files
         self._write_shared(shared)
-        audits = self._audits()
         snapshot, fingerprints = self._open()
         for table in [table for table in self.tables if table not in fingerprints]:
             self.folder.remove(self.tables.pop(table).get("files", {}))
@@ -103,6 +102,7 @@ class _Making:
         # First what tables know of each other: lineage to gold, and which inputs of gold have personal columns.
         for table, fingerprint in fingerprints.items():
             self._learn(snapshot, table, f"{fingerprint} {project.fingerprint(table)}", project)
+        audits = self._audits()
         for table in sorted(fingerprints):
             key = self._key(table, fingerprints[table], project, audits)
             if self.tables.get(table, {}).get("key") == key:
@@ -138,6 +138,21 @@ class _Making:
     def _neighbours(self) -> Neighbours:
         sql = {name: state["facts"]["sql"] for name, state in self.tables.items() if state.get("facts", {}).get("sql")}
         return Neighbours(sql, frozenset(name for name, state in self.tables.items() if state.get("facts", {}).get("personal")))
+
+    def _marks(self) -> dict[str, list[str] | None]:
+        """Return the columns marked `pii` of each table, by the audits' names of it; None where nobody knows them, and for gold
+        that reads such a table.
+        """
+        neighbours, marks = self._neighbours(), dict[str, list[str] | None]()
+        for table, state in sorted(self.tables.items()):
+            personal = state.get("facts", {}).get("personal")
+            if table.startswith("gold_"):
+                sql = neighbours.gold_sql.get(table, "")
+                marks[_audited(table)] = None if any(f"silver_{each}" in sql for each in neighbours.personal) else []
+            else:
+                names = personal if isinstance(personal, list) else None if personal else []
+                marks |= {_audited(table): names, f"guarded/{table}": names}
+        return marks
 
     def _key(self, table: str, fingerprint: str, project: Project, audits: Mapping[str, Any]) -> str:
         neighbours = self._neighbours()
@@ -177,16 +192,19 @@ class _Making:
                 versions[path] = version
 
     def _audits(self) -> dict[str, Any]:
-        """Make the audits' section where there are new audits; return verdict, day and page of each table's last one."""
-        state = self.folder.state.setdefault("audits", {})
+        """Make the audits' section where there are new audits or other marks; return verdict, day and page of each table's last
+        one.
+        """
+        state, marks = self.folder.state.setdefault("audits", {}), self._marks()
         try:
             version = delta.content_id(self.settings.path("ops", "audits"))
-            content, before = f"{self.context} {version}" if version else "", state.get("files", {})
+            marked = hashlib.sha256(repr(marks).encode()).hexdigest()
+            content, before = f"{self.context} {version} {marked}" if version else "", state.get("files", {})
             if content and state.get("content") != content:
                 from lakehouse_assets.pages.audits import audit_files, last_audits  # noqa: PLC0415 (it loads SciPy)
 
                 last = last_audits(self.settings)
-                files = dict(self.folder.write(before, *page) for page in audit_files(self.settings, self.now))
+                files = dict(self.folder.write(before, *page) for page in audit_files(self.settings, self.now, marks))
                 self.folder.remove(path for path in before if path not in files)
                 self.folder.state["audits"] = state = {"content": content, "last": last, "files": files}
         except FAILURES as error:

@@ -11,11 +11,11 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.gold_rules import silver_schemas
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.masking import Mask, personal_names, rules_of
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.pages.check_view import check_views
 from lakehouse_assets.pages.declared import DeclaredTable
 from lakehouse_assets.pages.history import History, WindowState
-from lakehouse_assets.pages.masking import Mask, personal_names, rules_of
 from lakehouse_assets.pages.names import check_path, table_path
 from lakehouse_assets.pages.overview import Summary, summary
 from lakehouse_assets.pages.reading import LogSnapshot
@@ -97,11 +97,13 @@ class TableSite:
 
 
 def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[str, Any]:
-    """Return what other tables' pages need of a table, as JSON values. ``rulesets``: the newest first."""
-    personal = declared.spec.pii_columns if declared and declared.spec else frozenset()
+    """Return what other pages need of a table, as JSON values. ``rulesets``: the newest first. ``personal``: its columns that
+    any of them, or the YAML, marks `pii`.
+    """
     rules = [rules_of(ruleset) for ruleset in rulesets]
+    personal = (declared.personal if declared else frozenset()).union(*map(personal_names, rules))
     return {
-        "personal": bool(personal or any(map(personal_names, rules))),
+        "personal": sorted(personal),
         "sql": rules[0].get("sql") if rules and isinstance(rules[0].get("sql"), str) else None,
     }
 
@@ -116,8 +118,8 @@ def read_table(
     names = personal_names(rules)
     for ruleset in {d.ruleset for d in rows.decisions}:
         names |= personal_names(rules_of(ruleset))
-    if declared and declared.spec:
-        names |= declared.spec.pii_columns
+    if declared:
+        names |= declared.personal
     reads_personal = any(f"silver_{each}" in (rules.get("sql") or "") for each in neighbours.personal)
     mask = Mask(names, all_texts=reads_personal)
     notes = (*rows.notes, *((f"its YAML cannot be read: {declared.problem}",) if declared and declared.problem else ()))

@@ -100,7 +100,7 @@ def test_a_guarded_table_is_audited_where_it_lies_and_a_lost_one_stops_alone(spa
     assert of(orders, "key_unique")["status"] == "pass"
     with pytest.raises(RefusedError, match="there is no guard guarded/firms; there are guarded/lost, guarded/orders"):
         audit_layer(run, "guarded", ["firms"])
-    assert page_path("guarded/orders") in build_pages(lake, run.rules, AT)
+    assert page_path("guarded/orders") in build_pages(lake, run.rules, AT, {})
 
 
 def test_each_rule_has_its_answer(report):
@@ -181,7 +181,7 @@ def test_gold_that_nobody_describes_is_audited_too_and_the_pages_are_there(spark
     assert (tens.table, tens.verdict, tens.total_sampled_records) == ("gold/deep/tens", "passed_with_warnings", 10)
     assert tens.raw_data_distribution == tens.sample_data_distribution == {"0": 5, "1": 5}
     assert "no key is known" in tens.notes[0]
-    first = write_pages(lake, read_rules(), AT)
+    first = write_pages(lake, read_rules(), AT, {})
     assert page_file(lake, "gold/deep/tens").is_file()
     assert page_file(lake, "silver/torn").is_file()
     assert SCRIPT not in first.read_text() + page_file(lake, "silver/firms").read_text()

@@ -13,8 +13,9 @@ from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedErro
 from lakehouse_assets.pages.folder import locked
 from lakehouse_assets.pages.names import check_path, slug, table_path
 from lakehouse_assets.pages.site import make_site
-from lakehouse_assets.storage import log_rows, logs
+from lakehouse_assets.storage import audit_log, log_rows, logs
 from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.audited import firms
 from lakehouse_assets_tests.logbook import outcome
 from lakehouse_assets_tests.pages.lake import (
     NOW,
@@ -149,6 +150,21 @@ def test_personal_values_are_on_no_page_also_of_a_column_that_was_marked_later(s
         assert SECRET.encode() not in content, path
     assert SECRET not in page(settings, "index.html") and SECRET not in (settings.site / "manifest.json").read_text()
     assert "(masked: pii)" in page(settings, windows_page(1))
+
+
+def test_the_audits_are_made_again_where_a_column_is_marked(settings, tmp_path):
+    folder = tmp_path / "tables" / "readings"
+    folder.mkdir(parents=True)
+    settings = settings.model_copy(update={"tables": tmp_path / "tables", "project": tmp_path})
+    write(settings, [passed(1)])
+    audit_log.append_audit(settings, firms(table="silver/readings", results=(), error_message=f"Error: {SECRET}"))
+    for pii in (False, True, True):
+        columns = {**COLUMNS, "name": {"type": "string", "pii": pii}}
+        declared = ruleset(columns=columns).replace("null", "[]")
+        (folder / "defs.yaml").write_text(f"type: lakehouse_assets.LakehouseTable\nattributes: {declared}\n")
+        report = make(settings)
+        assert any(SECRET.encode() in content for content in files_of(settings.site).values()) == (not pii)
+    assert report.written == 1, "the overview, which has its time"
 
 
 @pytest.mark.parametrize("is_personal", [False, True])

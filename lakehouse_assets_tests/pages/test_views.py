@@ -12,7 +12,8 @@ import pytest
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.drift import undivided_hash
 from lakehouse_assets.contracts.lineage import read_gold
-from lakehouse_assets.pages import charts, fragments, masking, overview, window_view
+from lakehouse_assets.decisions import masking
+from lakehouse_assets.pages import charts, fragments, overview, window_view
 from lakehouse_assets.pages import history as history_module
 from lakehouse_assets.pages.history import History, WindowState, state_of
 from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path

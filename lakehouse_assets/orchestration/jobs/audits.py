@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.audit import AuditRecord, read_rules
 from lakehouse_assets.contracts.gold_rules import personal_columns
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.audit.verdict import format_percent
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.guards.catalog import located
@@ -51,17 +52,9 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery], guard
     """Return the jobs `audit_silver`, `audit_gold` and, where there are guards of Delta tables, `audit_guarded`; their
     schedules; and the check `audit` of every asset of silver and gold.
     """
-    declared: dict[str, DeclaredTable] = {}  # by path in the lake
-    for spec in jobs.specs:
-        asset = asset_key(spec, f"silver_{spec.name}")
-        declared[f"silver/{spec.name}"] = DeclaredTable(spec.silver_key, spec.pii_columns, asset.to_user_string())
-        for gold in spec.gold:
-            personal = personal_columns(golds[gold.name], jobs.specs)
-            asset = asset_key(gold, f"gold_{gold.name}")
-            declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, asset.to_user_string())
-    guards = [guard for guard in guards if guard.format == "delta"]
-    declared |= {f"{GUARDED}/{guard.name}": _guarded(guard, jobs.settings) for guard in guards}
-    audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY if guards or layer != GUARDED}
+    declared = declared_tables(jobs.settings, jobs.specs, golds, guards)
+    has_guards = any(table.startswith(f"{GUARDED}/") for table in declared)
+    audit_jobs = {layer: _job(jobs, declared, layer) for layer in WEEKLY if has_guards or layer != GUARDED}
     schedules = [
         dg.ScheduleDefinition(
             name=f"{job.name}_weekly",
@@ -74,6 +67,26 @@ def audit_definitions(jobs: OperationJobs, golds: Mapping[str, GoldQuery], guard
     # A guard's asset may be the user's own, whose jobs would run the audit with all its checks.
     checks = [_check(jobs.settings, declared, table) for table, each in declared.items() if each.location is None]
     return dg.Definitions(jobs=[*audit_jobs.values()], schedules=schedules, asset_checks=checks)
+
+
+def declared_tables(
+    settings: Settings, specs: Sequence[TableSpec], golds: Mapping[str, GoldQuery], guards: Sequence[GuardSpec]
+) -> dict[str, DeclaredTable]:
+    """Return what the project says of each table that is audited, by its path in the lake."""
+    declared: dict[str, DeclaredTable] = {}
+    for spec in specs:
+        asset = asset_key(spec, f"silver_{spec.name}")
+        declared[f"silver/{spec.name}"] = DeclaredTable(spec.silver_key, spec.pii_columns, asset.to_user_string())
+        for gold in spec.gold:
+            personal = personal_columns(golds[gold.name], specs)
+            asset = asset_key(gold, f"gold_{gold.name}")
+            declared[f"gold/{gold.name}"] = DeclaredTable(tuple(gold.key), personal, asset.to_user_string())
+    return declared | {f"{GUARDED}/{guard.name}": _guarded(guard, settings) for guard in guards if guard.format == "delta"}
+
+
+def marks_of(declared: Mapping[str, DeclaredTable]) -> dict[str, frozenset[str]]:
+    """Return the personal columns of each table, which the audits' pages show no value of."""
+    return {table: each.pii for table, each in declared.items()}
 
 
 def _guarded(guard: GuardSpec, settings: Settings) -> DeclaredTable:
@@ -99,7 +112,7 @@ def _job(jobs: OperationJobs, declared: Mapping[str, DeclaredTable], layer: str)
     def audit(context: dg.OpExecutionContext, config: AuditRequest) -> dict[str, Any]:
         run = _run(jobs.settings, declared, context, config)
         report = audit_layer(run, layer, config.tables)
-        index_page = write_pages(jobs.settings, run.rules, datetime.now(UTC))
+        index_page = write_pages(jobs.settings, run.rules, datetime.now(UTC), marks_of(declared))
         for record in report.audits:
             asset = declared.get(record.table, DeclaredTable()).asset
             if asset and not record.as_of:
@@ -202,7 +215,7 @@ def _check(settings: Settings, declared: Mapping[str, DeclaredTable], table: str
     def audited(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         run = _run(settings, declared, context, AuditRequest())
         (record,) = audit_layer(run, layer, [name]).audits
-        write_pages(settings, run.rules, datetime.now(UTC))
+        write_pages(settings, run.rules, datetime.now(UTC), marks_of(declared))
         return _result(settings, record)
 
     return audited
