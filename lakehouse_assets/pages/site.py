@@ -101,7 +101,7 @@ class _Making:
         project = Project.of(self.settings)
         # First what tables know of each other: lineage to gold, and which inputs of gold have personal columns.
         for table, fingerprint in fingerprints.items():
-            self._learn(snapshot, table, f"{fingerprint} {project.fingerprint(table)}", project)
+            self._learn(snapshot, table, f"{fingerprint} {project.fingerprint(table)} {self.context}", project)
         audits = self._audits()
         for table in sorted(fingerprints):
             key = self._key(table, fingerprints[table], project, audits)
