@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from functools import cached_property
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.settings import JDBC_PREFIX, Settings
+from lakehouse_assets.sources.clock_times import clock_time
 from lakehouse_assets.sources.jdbc_intervals import Spans, merge_spans
 
 # Name, kind, and the whole type with its length or precision.
@@ -83,6 +84,11 @@ class Database(ABC):
         return kind in self.zoned_times
 
     @property
+    def is_date(self) -> bool:
+        """Whether `modified` has no time of day."""
+        return self.kinds[self._source.modified or ""].lower() == "date"
+
+    @property
     def relation(self) -> str:
         """The table's name, quoted."""
         return ".".join(self.quote(part) for part in self._source.table.split("."))
@@ -141,7 +147,7 @@ class Database(ABC):
         windows = self.windows_by_bucket(spans)
         if not windows:
             return {}
-        within = " OR ".join(self.condition(low, high) for low, high in merge_spans(spans))
+        within = " OR ".join(self.condition(low, high) for low, high in merge_spans(self.bounds(spans)))
         bucket = self.bucket(spans)
         selected = ", ".join([bucket, *cells])
         grouped = self.group_key(bucket)
@@ -173,8 +179,8 @@ class Database(ABC):
         }
 
     def condition(self, low: datetime | None, high: datetime) -> str:
-        """Return a condition on the column itself, so that an index answers it. Times are UTC."""
-        bounds = {sign: self.moment(self.bound(each)) for sign, each in ((">=", low), ("<", high)) if each}
+        """Return a condition on the column itself, so that an index answers it. Times are as `bounds` has them."""
+        bounds = {sign: self.moment(each) for sign, each in ((">=", low), ("<", high)) if each}
         return f"({' AND '.join(f'{self.modified} {sign} {bound}' for sign, bound in bounds.items())})"
 
     def windows_by_bucket(self, spans: Spans) -> dict[int, Window]:
@@ -191,13 +197,19 @@ class Database(ABC):
         return sorted({bound for bounds in self.bounds(spans).values() for bound in bounds if bound is not None})
 
     def bounds(self, spans: Spans) -> Spans:
-        """Return the bounds as the column has them, without empty spans (an hour that its clocks skip is one)."""
+        """Return the bounds as the column has them, without empty spans. An hour that its clocks skip is one, and an hour that
+        they repeat is one, too, the first time. With `watermark`, dates are read from their midnight on: a row may be stamped
+        with a date that was read before.
+        """
         bounds = {window: (self.bound(low) if low else None, self.bound(high)) for window, (low, high) in spans.items()}
-        return {window: (low, high) for window, (low, high) in bounds.items() if low is None or low < high}
+        filled = {window: (low, high) for window, (low, high) in bounds.items() if low is None or low < high}
+        if self._source.history != "watermark" or not self.is_date:
+            return filled
+        return {window: (low and datetime.combine(low, time.min), high) for window, (low, high) in filled.items()}
 
     def bound(self, moment: datetime) -> datetime:
-        """Return a moment as the column has it: a time without a zone is on the source's clocks."""
-        return moment if self.is_zoned else moment.astimezone(ZoneInfo(self._source.timezone)).replace(tzinfo=None)
+        """Return a moment as the column has it: a time without a zone is on the source's clocks, by `clock_time`."""
+        return moment if self.is_zoned else clock_time(moment, ZoneInfo(self._source.timezone))
 
     def as_utc(self, moment: datetime) -> datetime:
         """Return a time of `modified`, which the database writes without a zone, in UTC."""

@@ -188,9 +188,11 @@ class JdbcReader:
     def _parts(self, spans: Spans) -> list[str]:
         """Return conditions that divide these spans' rows; each becomes one query."""
         parts: list[str] = []
-        for low, high in merge_spans(spans):
-            count = self._source.partitions
-            start = low or (self._database.oldest() if count > 1 else None)
+        count = self._source.partitions
+        # As the column has its times: two moments of clocks that are set back may be one time, and a row is in one part.
+        for low, high in merge_spans(self._database.bounds(spans)):
+            oldest = self._database.oldest() if low is None and count > 1 else None
+            start = self._database.bound(oldest) if oldest else low
             if start is None or start >= high:
                 parts.append(self._database.condition(low, high))
                 continue

@@ -25,6 +25,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.sources import base
+from lakehouse_assets.sources.clock_times import clock_time
 from lakehouse_assets.sources.jdbc_intervals import merge_spans
 from lakehouse_assets.sources.parquet_files import value_text
 
@@ -117,7 +118,6 @@ class TableScan:
         first = min((low for low, _ in spans.values()), default=EPOCH)
         seconds = {w: (_elapsed(low, first), _elapsed(high, first)) for w, (low, high) in spans.items()}
         step = reduce(gcd, [each for pair in seconds.values() for each in pair], 0) or 1
-        # Where clocks are set back, two windows have the same stretch: the newer one has its rows.
         starts_by_stretch = {at // step: w.start for w, (low, high) in sorted(seconds.items()) for at in range(low, high, step)}
         stretches = list(starts_by_stretch.items())
         starts = base.small_frame(self.spark, {"_stretch": pa.int64(), "p_extracted_at": base.MOMENT}, stretches)
@@ -131,7 +131,7 @@ class TableScan:
         """Return a moment as the column has it, without a zone; for a date, the first that begins at it or later."""
         if isinstance(kind, T.TimestampType):
             return moment.astimezone(UTC).replace(tzinfo=None)
-        local = moment.astimezone(ZoneInfo(self._source.timezone)).replace(tzinfo=None)
+        local = clock_time(moment, ZoneInfo(self._source.timezone))
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
         return local if isinstance(kind, T.TimestampNTZType) or local == midnight else midnight + timedelta(days=1)
 

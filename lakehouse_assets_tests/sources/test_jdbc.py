@@ -139,12 +139,13 @@ def test_times_without_a_zone_are_the_source_s(spark, database, reader) -> None:
     assert rows(extraction, "at")[0] == ("2024-02-29T21:00:00.000000",), "as it stands there"
 
 
-def test_each_hour_of_a_day_with_25_has_its_rows_once(spark, database, reader) -> None:
+@pytest.mark.parametrize("partitions", [2, 3, 7])
+def test_each_hour_of_a_day_with_25_has_its_rows_once(spark, database, reader, partitions) -> None:
     """On the clocks of New York 01:30 is twice on 2024-11-03."""
     database.run("CREATE TABLE t (id int, at timestamp)")
     database.run("INSERT INTO t SELECT n, '2024-11-03'::timestamp + n * interval '30 minutes' FROM generate_series(0, 7) n")
     hours = [window_at(datetime(2024, 11, 3, hour, tzinfo=UTC), "hourly") for hour in range(3, 10)]
-    rows_by_hour = read_rows(reader(timezone="America/New_York", partitions=2).read(spark, hours))
+    rows_by_hour = read_rows(reader(timezone="America/New_York", partitions=partitions).read(spark, hours))
     assert sorted(int(number) for _, number in rows_by_hour) == list(range(8))
 
 
