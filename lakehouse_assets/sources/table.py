@@ -24,8 +24,8 @@ from lakehouse_assets.sources.table_poll import LIMIT_SECONDS, SparkPoll, start_
 from lakehouse_assets.sources.table_scan import TableScan
 
 Answer = dict[str, list[str]] | SourceError | EnvironmentMissing
-# By source and lake: when Spark answered, for which windows, and what. An error counts as long: Spark would be started for it
-# at every poll.
+# By source, lake, length of windows and whether errors quote rows: when Spark answered, for which windows, and what. An error
+# counts as long: Spark would be started for it at every poll.
 _ANSWERS: dict[str, tuple[float, frozenset[str], Answer]] = {}
 
 
@@ -97,7 +97,11 @@ class TableReader:
         # A process has one context. Another thread's session is found by it.
         if SparkContext._active_spark_context is not None:
             return keys, self._scan(SparkSession.builder.getOrCreate()).numbers(windows)
-        cache_key = base.hash_parts(self._opening.settings.root, self._source.model_dump_json())
+        # Windows of another cadence have the same keys. The shortest month tells months from weeks.
+        shortest = min(window.end - window.start for window in windows)
+        cache_key = base.hash_parts(
+            self._opening.settings.root, self._source.model_dump_json(), self._opening.personal, shortest
+        )
         at, answered_keys, answer = _ANSWERS.get(cache_key, (0.0, frozenset(), {}))
         if not keys <= answered_keys or time.monotonic() - at > self._source.poll_minutes * 60:
             answered_keys, answer = self._ask(cache_key, windows)

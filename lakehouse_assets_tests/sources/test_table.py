@@ -274,7 +274,28 @@ def test_an_answer_counts_for_its_minutes_and_for_its_windows(settings, monkeypa
     reader(settings, table="other").fingerprints([day(1)])
     reader(settings, table="t", poll_minutes=0).fingerprints([day(1)])
     reader(settings, table="t", poll_minutes=0).fingerprints([day(1)])
-    assert len(questions) == 5 and reader(settings, table="t").fingerprints([]) == {}
+    reader(settings, personal=True, table="t").fingerprints([day(1)])  # an error that quotes a row is not for it
+    assert len(questions) == 6 and reader(settings, table="t").fingerprints([]) == {}
+
+
+@pytest.mark.usefixtures("without_session")
+@pytest.mark.parametrize("timeout_seconds", [None, 30])
+@pytest.mark.parametrize(
+    ("one", "other"), [("daily", "weekly"), ("weekly", "monthly"), ("monthly", "daily"), ("1min", "hourly")]
+)
+def test_an_answer_counts_for_windows_of_its_length(settings, monkeypatch, one, other, timeout_seconds):
+    """Two tables of one source: a Monday that begins a month is a window of each, with one key."""
+    questions = answer_at_once(monkeypatch)
+    opened = reader(settings, table="t")
+    opened._opening = replace(opened._opening, timeout_seconds=timeout_seconds)
+    windows = [window_at(datetime(2024, 4, 1, tzinfo=UTC), cadence) for cadence in (one, other)]
+    assert windows[0].key == windows[1].key
+    for window in windows if timeout_seconds else ():
+        with pytest.raises(AnswerPending, match="Spark is asked"):
+            opened.fingerprints([window])
+    first, second = [opened.fingerprints([window])[window] for window in windows]
+    assert first != second and len(questions) == 2
+    assert [opened.fingerprints([window])[window] for window in windows] == [first, second] and len(questions) == 2
 
 
 @pytest.mark.usefixtures("without_session")
