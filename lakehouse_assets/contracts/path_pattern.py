@@ -105,10 +105,10 @@ class PathPattern:
         get = part.get
         try:
             start = datetime(part["Y"], get("m", 1), get("d", 1), get("H", 0), get("M", 0), get("S", 0), tzinfo=UTC)
-        except ValueError:
+            start += timedelta(days=get("j", 1) - 1)
+        except (ValueError, OverflowError):
             return None
         if "j" in part:
-            start += timedelta(days=part["j"] - 1)
             # Both names of a date must be the same date, and day 366 must exist.
             return start if all(int(start.strftime(f"%{name}")) == value for name, value in part.items()) else None
         return start

@@ -241,8 +241,11 @@ def _list_local(folder: str) -> list[_Child]:
                     kind = next((name for test, name in KINDS.items() if test(entry.stat().st_mode)), "no regular file")
                     children.append(_Child(entry.name, FileType.Unknown, 0, 0, kind=kind))
             except OSError as error:
-                if error.errno not in NOT_THERE:
+                if error.errno in NOT_THERE:
+                    continue
+                if not entry.is_symlink():
                     raise
+                children.append(_Child(entry.name, FileType.Unknown, 0, 0, kind="a link that cannot be followed"))
     return children
 
 

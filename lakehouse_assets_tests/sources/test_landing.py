@@ -79,6 +79,14 @@ def test_a_link_that_leads_out_is_a_file_that_must_not_be_opened(tmp_path: Path)
     assert [file.refused for file in Landing(str(tmp_path / "alias")).files(csv_source().pattern, [day(1)])] == [None]
 
 
+def test_a_link_that_cannot_be_followed_stops_its_own_window_only(tmp_path: Path) -> None:
+    land(tmp_path, "t/2024-03-01.csv", "a\n1\n")
+    (tmp_path / "t" / "2024-03-02.csv").symlink_to("x" * 300)  # longer than any name of a file
+    (tmp_path / "t" / "other").symlink_to("x" * 300)
+    files = {file.window.start.day: file.refused for file in Landing(str(tmp_path)).files(csv_source().pattern, DAYS)}
+    assert files == {1: None, 2: "it is a link that cannot be followed, which is not opened"}
+
+
 def test_a_folder_that_leads_out(tmp_path: Path) -> None:
     landing, outside = tmp_path / "landing", tmp_path / "outside"
     land(outside, "2024-03-01.csv", "a\n1\n")

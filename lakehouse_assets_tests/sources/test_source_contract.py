@@ -84,6 +84,8 @@ def test_refused_settings(settings: dict, message: str) -> None:
         ("{window:%Y}/{window:%Y-%m-%d}.csv", "2023/2024-03-05.csv", None),
         ("{window:%Y-%j}.csv", "2024-366.csv", datetime(2024, 12, 31, tzinfo=UTC)),
         ("{window:%Y-%j}.csv", "2023-366.csv", None),
+        ("{window:%Y-%j}.csv", "9999-999.csv", None),
+        ("{window:%Y-%j}.csv", "0001-000.csv", None),
         ("{window:%Y%m%d%H}?.csv", "2024030523x.csv", datetime(2024, 3, 5, 23, tzinfo=UTC)),
         ("{window:%Y%m%d%H}.csv", "2024030524.csv", None),
         ("{window:%Y-%m-%d}/*.csv", "2024-03-05/a/b.csv", None),
