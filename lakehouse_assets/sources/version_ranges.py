@@ -29,7 +29,7 @@ def assign_versions(
     windows: Sequence[Window], recorded: Mapping[datetime, VersionRange], unread: Sequence[Commit]
 ) -> dict[Window, VersionRange]:
     """Return the range of each window in which a version changed rows. A recorded range never changes. The first window of all
-    has the whole table.
+    has the whole table; if the log no longer has the commits that filled it, it is the window of the oldest commit there.
 
     ``windows``: all of the table's up to one of them, oldest first. ``unread``: the commits after the recorded ones. A commit
     that is stamped before an earlier one counts at that one's time.
@@ -39,14 +39,15 @@ def assign_versions(
     low = recorded[last].high if last is not None else 0
     is_whole = last is None
     times = list(accumulate((commit.at for commit in unread), max))
-    begin, has_changes = 0, False
+    # What commits that were cleaned up did is not known: they may have filled the table.
+    begin, has_changes = 0, is_whole and bool(unread) and unread[0].version > 0
     for window in windows:
         if last is not None and window.start <= last:
             continue
         end = bisect_left(times, window.end)
         has_changes = has_changes or any(commit.kind != "none" for commit in unread[begin:end])
         begin = max(begin, end)
-        if has_changes:
+        if has_changes and end > 0:
             commit = unread[end - 1]
             ranges[window] = VersionRange(low, commit.version + 1, commit.digest, is_whole)
             low, is_whole, has_changes = commit.version + 1, False, False

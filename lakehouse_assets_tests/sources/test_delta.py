@@ -240,6 +240,23 @@ def test_commits_that_were_cleaned_up_are_refused(opener, path):
     assert set(opener(positions, restart=day(4).start).fingerprints([day(4)])) == {day(4)}
 
 
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_a_log_that_has_kept_only_a_compaction_gives_the_whole_table(spark, opener, path, snapshots):
+    for number in (1, 2):
+        append(path, number, number)
+    DeltaTable(str(path)).optimize.compact()
+    stamp(path, noon(3))
+    DeltaTable(str(path)).create_checkpoint()
+    for version in (0, 1):
+        (path / "_delta_log" / f"{version:020d}.json").unlink()
+    reader = opener(snapshots=snapshots)
+    assert set(reader.fingerprints([day(n) for n in range(1, 6)])) == {day(3)}
+    assert ids(spark, reader, day(3)) == [(3, "1"), (3, "2")]
+    append(path, 5, 5)
+    later = opener(recorded(reader, day(3)), snapshots=snapshots)
+    assert ids(spark, later, day(5)) == ([(5, "1"), (5, "2")] if snapshots else []) + [(5, "5")]
+
+
 def test_vacuumed_files_are_named(spark, opener, path):
     for number in (1, 2):
         append(path, number, number)
