@@ -3,6 +3,7 @@
 Belongs here: versions → typed rows with their version and change. Does not: windows, or the log (storage/foreign_delta).
 """
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,13 +60,16 @@ def added_rows(spark: SparkSession, table: ForeignTable, files: Mapping[int, Seq
         VERSION: pa.int64(),
         **{f"_lakehouse_p{i}": pa.string() for i, _ in enumerate(schema.partitions)},
     }
+    # Spark reports a path without `.` and empty names in it.
+    keys = {path: posixpath.normpath(re.sub(SCHEME, "", path)) for path in located}
     cells = [
-        (re.sub(SCHEME, "", path), version, *[file.partition.get(physical[name]) or None for name in schema.partitions])
+        (keys[path], version, *[file.partition.get(physical[name]) or None for name in schema.partitions])
         for path, (version, file) in located.items()
     ]
-    joined = rows.join(F.broadcast(small_frame(spark, types, cells)), KEY)
+    joined = rows.join(F.broadcast(small_frame(spark, types, cells)), KEY, "left")
+    stray = F.raise_error(F.concat(F.lit("a row of a file that was not asked for: "), F.col(KEY))).cast("bigint")
     logical = [_logical(field, physical[field.name], schema.partitions) for field in kinds]
-    return joined.select(*logical, VERSION, F.lit("insert").alias(CHANGE))
+    return joined.select(*logical, F.coalesce(VERSION, stray).alias(VERSION), F.lit("insert").alias(CHANGE))
 
 
 def changed_rows(

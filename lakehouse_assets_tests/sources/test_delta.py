@@ -257,6 +257,14 @@ def test_a_log_that_has_kept_only_a_compaction_gives_the_whole_table(spark, open
     assert ids(spark, later, day(5)) == ([(5, "1"), (5, "2")] if snapshots else []) + [(5, "5")]
 
 
+@pytest.mark.parametrize("spelling", ["./orders", ".//orders/.", "{landing}//orders", "{landing}/./orders/"])
+def test_files_are_found_however_the_path_is_spelled(spark, opener, path, settings, spelling):
+    for number in (1, 2):
+        append(path, number, number)
+    reader = opener(path=spelling.format(landing=settings.landing))
+    assert ids(spark, reader, day(1), day(2)) == [(1, "1"), (2, "2")]
+
+
 def test_vacuumed_files_are_named(spark, opener, path):
     for number in (1, 2):
         append(path, number, number)
