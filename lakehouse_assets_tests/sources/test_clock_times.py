@@ -77,8 +77,8 @@ def reader(kind: str = OrdersOfKind.time_kind, recorded=None, **attributes) -> J
 
 def stretches(opened: JdbcReader, windows: list[Window]) -> list[tuple[str, str]]:
     """The begin and end of each query of these windows, as days and minutes; `since ever` without a begin."""
-    found = [re.findall(r"(>=|<) '(.{16})", part) for part in opened._parts(opened._spans(windows))]
-    by_sign = [dict(pairs) for pairs in found]
+    matches = [re.findall(r"(>=|<) '(.{16})", part) for part in opened._parts(opened._spans(windows))]
+    by_sign = [dict(pairs) for pairs in matches]
     return [(bounds.get(">=", "since ever"), bounds["<"]) for bounds in by_sign]
 
 
