@@ -40,7 +40,9 @@ JSON_LINES = Header("", ())
 
 
 class _Survey(NamedTuple):
-    """By file, before the scan: the columns as the source spells them, the head, or why the file is unreadable."""
+    """By path, before the scan: the columns as the source spells them, the head, or why the file is unreadable. A path that two
+    windows have may be refused in one of them only: `LandedFile.refused`.
+    """
 
     columns: Mapping[str, tuple[str, ...]]
     heads: Mapping[str, Head]
@@ -110,8 +112,8 @@ class FilesReader:
             return self._find_unscannable(spark, self._files(windows), {})
 
     def _survey(self, spark: SparkSession, files: Sequence[LandedFile], unreadable: Mapping[str, str]) -> _Survey:
-        reasons = {file.path: file.refused for file in files if file.refused} | dict(unreadable)
-        paths = [file.path for file in files if file.path not in reasons]
+        reasons = dict(unreadable)
+        paths = list(dict.fromkeys(file.path for file in files if not file.refused and file.path not in reasons))
         heads, unusable = self._read_heads(paths)
         columns = {path: tuple(head.names) for path, head in heads.items()}
         if self._source.format == "json":
@@ -162,30 +164,32 @@ class FilesReader:
         columns = {path: [bound[name] for name in names] for path, names in survey.columns.items()}
         scans = [self._read_rows(spark, head, bound, paths) for head, paths in _by_head(survey.heads).items()]
         order = list(dict.fromkeys(bound.values()))
-        texts = {path: f"unreadable file {path}: {why}" for path, why in survey.reasons.items()}
-        problems = [(file.window.start, file.path, [], texts[file.path]) for file in files if file.path in texts]
+        reasons = {file: survey.reasons.get(file.path) or file.refused for file in files}
+        texts = {file: f"unreadable file {file.path}: {why}" for file, why in reasons.items() if why}
+        problems = [(file.window.start, file.path, [], text) for file, text in texts.items()]
+        readable = dict.fromkeys(file for file in files if file.path in columns and file not in texts)
         frame = base.small_frame(spark, base.OWN, problems)
         if scans:
-            readable = [file for file in files if file.path in columns]
             rows = reduce(DataFrame.union, [_with_columns(scan, order) for scan in scans])
             # Spark opens a partition per 32 small files; a task per core is enough.
             tasks = max(spark.sparkContext.defaultParallelism, sum(file.size for file in readable) // BYTES_PER_TASK)
-            read = self._with_location(spark, rows.coalesce(tasks), readable, columns)
+            read = self._with_location(spark, rows.coalesce(tasks), list(readable), columns)
             frame = read.unionByName(frame, allowMissingColumns=True) if problems else read
         messages, present, lacking, types, respelled = {}, {}, {}, {}, {}
         of_json = self._source.format == "json"
         types_of = {head: spark_types(head) for head in {*survey.heads.values()} if isinstance(head, pa.Schema)}
         types_of |= {head: head.types for head in {*survey.heads.values()} if isinstance(head, AvroHead)}
         for window, group in _by_window(files).items():
-            if unreadable := [texts[file.path] for file in group if file.path in texts]:
+            if unreadable := [texts[file] for file in group if file in texts]:
                 messages[window] = unreadable
+            paths = [file.path for file in group if file in readable]
             # An empty JSON file has no columns, and lacks none.
-            by_file = [columns[file.path] for file in group if file.path in columns and (columns[file.path] or not of_json)]
+            by_file = [columns[path] for path in paths if columns[path] or not of_json]
             present[window] = tuple(dict.fromkeys(name for names in by_file for name in names))
             lacking[window] = tuple(name for name in present[window] if not all(name in names for names in by_file))
-            spellings = [name for file in group for name in survey.columns.get(file.path, ())]
+            spellings = [name for path in paths for name in survey.columns[path]]
             respelled[window] = bronze_names.respelled_columns(spellings)
-            schemas = [types_of[head] for file in group if (head := survey.heads.get(file.path)) in types_of]
+            schemas = [types_of[head] for path in paths if (head := survey.heads[path]) in types_of]
             if schemas:
                 types[window] = base.common_types(schemas, bound)
         return Extraction(frame, messages, present, lacking, types, respelled)

@@ -14,10 +14,12 @@ import pytest
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.errors import EvidenceError, SourceError
 from lakehouse_assets.pipeline.stream import publish_next, publish_windows, unfinished_windows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
+from lakehouse_assets.sources.files_feed import REWRITTEN, FileState, RecordedFiles, position_to_text
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.source_positions import read_positions
 from lakehouse_assets_tests.support import rows_of, runner
@@ -107,6 +109,27 @@ def test_a_file_that_changes_between_record_and_read_is_quarantined_and_comes_la
     assert reason in str([row["_corrupt_record"] for row in rows_of(settings.path("bronze", "orders"), ["_corrupt_record"])])
     publish_next(runner(spark, settings, spec), feed)
     assert silver(settings) == later
+
+
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [("csv", ["id,state\n1,old", "id,state\n2,new"]), ("json", ['{"id": 1, "state": "older"}', '{"id": 2, "state": "new"}'])],
+)
+def test_a_file_that_two_windows_recorded_is_read_for_the_one_that_it_is_as_recorded_in(spark, settings, form, texts):
+    """As two services leave it: the older window has the file as it was, the newer one as it is."""
+    source = files(format=form).source
+    windows = [window_at(NOW + timedelta(seconds=second), "moment") for second in (1, 2)]
+    recorded = {}
+    for window, text in zip(windows, texts, strict=True):
+        path = land(settings, "a.csv")
+        path.write_text(text)
+        os.utime(path, (window.start.timestamp(), window.start.timestamp()))
+        recorded[window.start] = position_to_text([FileState("orders/a.csv", path.stat().st_size, path.stat().st_mtime_ns)])
+    extraction = RecordedFiles(source, settings.landing, ["id", "state"], recorded).read(spark, windows)
+    first, second = sorted(extraction.frame.collect(), key=lambda row: row["p_extracted_at"])
+    assert (first["id"], first["_corrupt_record"]) == (None, f"unreadable file orders/a.csv: {REWRITTEN}")
+    assert (second["id"], second["state"], second["_corrupt_record"]) == ("2", "new", None)
+    assert extraction.columns == {windows[0]: (), windows[1]: ("id", "state")} and list(extraction.problems) == windows[:1]
 
 
 def test_an_unreadable_file_is_quarantined_alone(spark, settings):
