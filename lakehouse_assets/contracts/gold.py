@@ -16,7 +16,7 @@ from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.layout import LayoutSpec
-from lakehouse_assets.contracts.mistakes import NAME, TableName, refuse_dependencies, refuse_duplicates
+from lakehouse_assets.contracts.mistakes import NAME, OF_GOLD, TableName, refuse_dependencies, refuse_duplicates, refuse_names
 
 
 class GrainSpec(StrictModel):
@@ -130,6 +130,7 @@ class GoldSpec(StrictModel):
     def _unique_checks(self) -> "GoldSpec":
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
+        refuse_names(self.checks, OF_GOLD)
         for i, check in enumerate(self.checks):
             if isinstance(check, HistoryCheck):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")

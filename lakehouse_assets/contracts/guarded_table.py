@@ -11,7 +11,7 @@ from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
-from lakehouse_assets.contracts.mistakes import TableName
+from lakehouse_assets.contracts.mistakes import TableName, refuse_names
 from lakehouse_assets.contracts.table_contract import AlertSpec
 from lakehouse_assets.contracts.windows import MINUTES
 
@@ -110,9 +110,8 @@ class GuardSpec(FrameRules):
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
         self._refuse_unfit_windows()
+        refuse_names(self.checks, (HISTORY, COLUMNS, WINDOWS))
         for index, check in enumerate(self.checks):
-            if check.id in (HISTORY, COLUMNS, WINDOWS):
-                raise ValueError(f"checks.{index}: {check.id!r} is a result of the guard's own; give the check a `name:`")
             if check.reads is not None:
                 table = check.reads.table
                 raise ValueError(f"checks.{index} ({check.id}): it reads {table}; a guard's checks read its own rows only")

@@ -4,7 +4,7 @@ Belongs here: what several models need. Does not: their base (checks/strict_mode
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
@@ -15,6 +15,9 @@ from lakehouse_assets.checks.dependencies import dependency_mistakes
 
 Keys = tuple[str | int, ...]
 OURS = ("gold_", "ops_")
+# Checks that Dagster shows of an asset besides those of its decisions. `test_check_names` compares them with the definitions.
+OF_SILVER = ("audit", "evidence_complete", "no_window_left_failed", "no_window_quarantined", "schema_matches_contract")
+OF_GOLD = ("audit", "calendar", "schema_matches_contract")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -59,6 +62,17 @@ def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:
     """Raise ValueError for the first check with an impossible dependency."""
     for index, text in dependency_mistakes(checks, key):
         raise ValueError(f"checks.{index}.depends_on: {text}")
+
+
+def refuse_names(checks: Sequence[Check], reserved: Collection[str]) -> None:
+    """Raise ValueError for the first check with the name of a check that its asset has anyway: of two checks with one name
+    Dagster would load no table of the project. ``reserved``: in lower case.
+    """
+    for index, check in enumerate(checks):
+        if check.id.lower() in reserved:
+            raise ValueError(
+                f"checks.{index} ({check.id}): its asset has a check of this name anyway; give the check a `name:`"
+            )
 
 
 def refuse_duplicates(where: str, names: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import ValidationError, ValidationInfo, model_validator
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
@@ -16,7 +16,14 @@ from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_properties import with_implied_checks
-from lakehouse_assets.contracts.mistakes import dotted, mistakes_in, refuse_dependencies, refuse_duplicates
+from lakehouse_assets.contracts.mistakes import (
+    OF_SILVER,
+    dotted,
+    mistakes_in,
+    refuse_dependencies,
+    refuse_duplicates,
+    refuse_names,
+)
 from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.spark_types import parse_type
 from lakehouse_assets.contracts.stream_drift import refuse_keys
@@ -39,6 +46,12 @@ class TableSpec(TableContract):
     @classmethod
     def _with_checks_of_constraints(cls, data: Any) -> Any:
         return with_implied_checks(data)
+
+    @model_validator(mode="after")
+    def _has_no_check_of_its_assets(self, info: ValidationInfo) -> "TableSpec":
+        if not (info.context or {}).get(RECORDED):
+            refuse_names(self.checks, OF_SILVER)
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableSpec":

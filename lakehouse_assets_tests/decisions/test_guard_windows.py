@@ -70,7 +70,10 @@ def test_checks_see_windows_of_their_cadence_and_other_guards_keep_their_hash():
         ({"start": 3}, "start: it counts versions; with `windows`, the first day is `windows.start`"),
         ({"cadence": "hourly"}, "cadence: remove it"),
         ({"key": ["id"], "publish": {"to": "./clean"}}, "add at to `key`, or remove `key`"),
-        ({"checks": [{"check": "not_null", "column": "id", "name": "table_windows"}]}, "is a result of the guard's own"),
+        (
+            {"checks": [{"check": "not_null", "column": "id", "name": "table_windows"}]},
+            "its asset has a check of this name anyway",
+        ),
     ],
 )
 def test_windows_that_cannot_be_are_refused_with_the_way_out(changes, text):
