@@ -4,6 +4,7 @@ Belongs here: the shape, its validation, and a table's rules as a frame's. Does 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import model_validator
@@ -78,8 +79,12 @@ class FrameRules(StrictModel, DriftRules):
 
     @property
     def pii_columns(self) -> frozenset[str]:
-        """Columns whose values are never shown."""
-        return frozenset(name for name, column in self.columns.items() if column.pii)
+        """Columns whose values are never shown, in each spelling that the rules have: Spark ignores letter case."""
+        personal = {name.lower() for name, column in self.columns.items() if column.pii}
+        if not personal:
+            return frozenset()
+        used = chain.from_iterable(each.columns_used for each in (*self.checks, *self.features))
+        return frozenset(name for name in (*self.columns, *self.key, *used) if name.lower() in personal)
 
     def ruleset(self) -> str:
         """Return what a frame is judged by, as canonical JSON; each decision stores it."""
@@ -93,13 +98,14 @@ def rules_of_table(spec: TableSpec) -> tuple[FrameRules, dict[str, str]]:
     for check in in_order(spec.checks):
         if waited := [name for name in check.depends_on if name in left_out]:
             left_out[check.id] = f"it depends on {waited[0]}, which a frame cannot have"
+    personal = spec.pii_columns  # also a column that is not marked itself, from the same column of the source
     rules = FrameRules(
         name=spec.name,
         description=spec.description,
         key=spec.key,
         last_modified=spec.last_modified,
         cadence=spec.extraction.cadence,
-        columns=spec.columns,
+        columns={name: column.model_copy(update={"pii": name in personal}) for name, column in spec.columns.items()},
         checks=tuple(check for check in spec.checks if check.id not in left_out),
         drift=spec.drift and undivided(without_rates(spec.drift)),
     )

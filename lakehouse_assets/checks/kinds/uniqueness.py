@@ -33,8 +33,8 @@ class Unique(BatchCheck):
     """The columns, together."""
 
     def is_key(self, context: CheckContext) -> bool:
-        """Return whether the columns are the table's key, in any order."""
-        return bool(context.key) and set(self.columns) == set(context.key)
+        """Return whether the columns are the table's key, in any order and, as to Spark, in any letter case."""
+        return bool(context.key) and {name.lower() for name in self.columns} == {name.lower() for name in context.key}
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         conflict = f"_conflict AND {self.where_sql}" if self.where else "_conflict"

@@ -95,9 +95,9 @@ def name_mask(spec: DriftRules) -> NameMask | None:
     for check in spec.checks:
         if isinstance(check, InSet):
             listed[check.column] = listed.get(check.column, _NONE) | {str(value) for value in check.values}
-    strata = {}
+    strata, columns = {}, {name.lower(): column for name, column in spec.columns.items()}  # of a frame in any letter case
     for feature in spec.features:
-        column = spec.columns.get(feature.by or "")
+        column = columns.get((feature.by or "").lower())
         if feature.by and column is not None and column.type == "string":
             strata[feature.name] = strata[f"{RELATIONS} by {feature.by}"] = listed.get(feature.by, _NONE)
     return NameMask({feature.name: listed.get(feature.expr, _NONE) for feature in spec.features}, strata, listed)
