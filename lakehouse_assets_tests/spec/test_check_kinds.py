@@ -211,6 +211,9 @@ def test_batches(parameters, values, status):
         ({"measure": "sum(v)"}, float("inf"), 1.0, "failed"),
         ({"measure": "sum(v)"}, NAN, NAN, "failed"),  # a database can say so
         ({"measure": "sum(v)"}, float("inf"), float("inf"), "failed"),
+        ({"measure": "(sum(v) filter (where g = 1))"}, None, 0.0, "passed"),
+        ({"measure": "(count(*) filter (where g = 1))"}, 10.0**12 + 1, 10.0**12, "failed"),
+        ({"measure": "(count_if(v > 1))"}, 10.0**12 + 1, 10.0**12, "failed"),
         ({"measure": "max(v)"}, None, None, "passed"),
         ({"measure": "max(v)"}, None, 0.0, "failed"),
         ({"measure": "max(v)"}, -5.0, -5.0, "passed"),
@@ -224,6 +227,27 @@ def test_control_totals(parameters, own, source, status):
     assert judged.status == status
     assert bool(judged.message) == (status == "failed")
     json.dumps(judged.observed, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("measure", "source", "status"),
+    [
+        *[(count, *expected) for count in ("count(*)", "(count(*))", "count(*) filter (where v > 1)", "count_if(v > 1)")
+          for expected in ((0.0, "passed"), (1.0, "failed"), (None, "failed"))],
+        ("coalesce(sum(v), 0)", 0.0, "passed"),
+        ("coalesce(sum(v), 1) - 1", 0.0, "passed"),
+        ("coalesce(sum(v), max(v))", 0.0, "failed"),
+        ("(sum(v) filter (where g = 1))", 0.0, "passed"),
+        ("count(v) - count(*)", 0.0, "passed"),
+        ("count(v) + 1", 0.0, "failed"),
+        ("sum(v) * count(*)", 0.0, "failed"),
+        ("max(v)", None, "passed"),
+        ("max(v)", 0.0, "failed"),
+    ],
+)  # fmt: skip
+def test_a_control_total_of_a_batch_without_rows(measure, source, status):
+    check = ANY.validate_python({"check": "control_total", "figure": "f", "measure": measure})
+    assert check.judge({}, replace(CONTEXT, control=ControlTotals({"f": source}))).status == status
 
 
 def test_a_missing_control_total_never_passes():

@@ -5,6 +5,7 @@ Belongs here: the check that compares with control totals. Does not: where these
 """
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,14 +18,18 @@ from lakehouse_assets.checks.judgements import ROUNDING
 from lakehouse_assets.checks.parameters import Aggregate
 from lakehouse_assets.checks.sql.text import columns_of, parse_aggregate
 
+COUNTS = (exp.Count, exp.CountIf)
+OPERATORS = {exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul}
+
 
 class ControlTotal(BatchCheck):
     """A figure of the batch equals the one that the source reports (`source.control`).
 
     ``measure`` is an aggregate over all rows as they came, those that fail other checks and those that could not be read among
     them; a value that could not be cast is NULL there. Both sides are compared as doubles; apart from counts, a difference in
-    the last digits (1e-9 of the figure) is none. NULL equals NULL, and a sum of no values equals 0. A figure that the source
-    does not report fails: a control file that is missing, that cannot be read, or that lacks the figure.
+    the last digits (1e-9 of the figure) is none. NULL equals NULL, and a sum of no values equals 0. The same holds with a
+    `FILTER`. A batch without rows has a count of 0, and NULL for any other aggregate. A figure that the source does not report
+    fails: a control file that is missing, that cannot be read, or that lacks the figure.
     """
 
     summary = "a figure of the batch is what the source says that it is"
@@ -52,7 +57,7 @@ class ControlTotal(BatchCheck):
 
     @property
     def _counts(self) -> bool:
-        return isinstance(self._tree, exp.Count | exp.CountIf)
+        return isinstance(_unfiltered(self._tree), COUNTS)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         return {"own": f"CAST({self._tree.sql(dialect='spark')} AS DOUBLE)"}
@@ -66,13 +71,13 @@ class ControlTotal(BatchCheck):
             names = ", ".join(sorted(totals.figures)) or "nothing"
             text = totals.problem or f"the source says nothing of {self.figure!r}; it says {names}"
             return Judgement("failed", {"figure": self.figure}, text)
-        own, source = values.get("own", 0.0 if self._counts else None), totals.figures[self.figure]
+        own, source = values["own"] if "own" in values else _over_no_rows(self._tree), totals.figures[self.figure]
         observed = {"figure": self.figure, "own": _finite(own), "source": _finite(source), "tolerance": self.tolerance}
         problem = f"{self.measure} is {_shown(own)}; the source says {_shown(source)}"
         return Judgement.of(observed, "" if self._equal(own, source) else problem)
 
     def _equal(self, own: float | None, source: float | None) -> bool:
-        if isinstance(self._tree, exp.Sum):
+        if isinstance(_unfiltered(self._tree), exp.Sum):
             # A source may call the sum of no values nothing, or 0.
             own, source = own or 0.0, source or 0.0
         if own is None or source is None:
@@ -81,6 +86,31 @@ class ControlTotal(BatchCheck):
             return own == source and math.isfinite(own)
         # Divided: a tolerance of 0.29 times 100 is less than 29.
         return abs(own - source) / abs(source) <= max(self.tolerance, 0.0 if self._counts else ROUNDING)
+
+
+def _unfiltered(tree: exp.Expr) -> exp.Expr:
+    """Return an aggregate without the parentheses and the FILTER around it."""
+    while isinstance(tree, exp.Paren | exp.Filter):
+        tree = tree.this
+    return tree
+
+
+def _over_no_rows(tree: exp.Expr) -> float | None:
+    """Return what an aggregate is over no rows: 0 for a count, NULL for any other, and what arithmetic and `coalesce` make of
+    these.
+    """
+    bare = _unfiltered(tree)
+    if isinstance(bare, COUNTS):
+        return 0.0
+    if isinstance(bare, exp.Literal) and not bare.is_string:
+        return float(bare.name)
+    if isinstance(bare, exp.Coalesce):
+        values = [_over_no_rows(part) for part in (bare.this, *bare.expressions)]
+        return next((value for value in values if value is not None), None)
+    if type(bare) in OPERATORS:
+        left, right = _over_no_rows(bare.args["this"]), _over_no_rows(bare.args["expression"])
+        return None if left is None or right is None else OPERATORS[type(bare)](left, right)
+    return None
 
 
 def _finite(value: float | None) -> float | None:
