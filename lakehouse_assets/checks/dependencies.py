@@ -77,7 +77,8 @@ def with_prerequisites(checks: Sequence[Check], names: Collection[str]) -> list[
 
 
 def row_prerequisites(check: Check, checks: Sequence[Check], waived: Collection[str] = ()) -> list[RowCheck]:
-    """Return the row checks whose failing rows this row check skips: those that it depends on, and those that these depend on.
+    """Return the row checks whose failing rows this row check skips: those that it depends on, and those that these depend on;
+    each after those that it depends on itself.
 
     ``waived``: ids without effect. Their failing rows are published, so they are checked.
     """
@@ -91,4 +92,4 @@ def row_prerequisites(check: Check, checks: Sequence[Check], waived: Collection[
             names += [name for name in first.depends_on if name not in prerequisites]
             if first.id not in waived:
                 prerequisites.setdefault(first.id, first)
-    return list(prerequisites.values())
+    return [prerequisites[other.id] for other in in_order(checks) if other.id in prerequisites] if prerequisites else []

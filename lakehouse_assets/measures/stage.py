@@ -83,7 +83,9 @@ def _delete_rule(delete_when: str) -> RowRule:
 
 
 def declared_rules(checks: Sequence[Check], context: CheckContext, waived: Collection[str] = ()) -> list[RowRule]:
-    """Return the declared row checks as rules, in their order. Rows that fail a check's prerequisites do not fail it."""
+    """Return the declared row checks as rules, in their order. Rows that fail a check's prerequisites do not fail it, and it is
+    not evaluated on them: its expression may be an error there.
+    """
     ignored = {check.id for check in checks if is_waived(check.id, waived)}
     rules = []
     for check in checks:
@@ -92,7 +94,8 @@ def declared_rules(checks: Sequence[Check], context: CheckContext, waived: Colle
             value = f"CAST({identifier(column)} AS STRING)" if column else "NULL"
             failing = check.failing(context)
             if first := row_prerequisites(check, checks, ignored):
-                failing = f"({failing} AND NOT ({' OR '.join(other.failing(context) for other in first)}))"
+                skipped = " ".join(f"WHEN {other.failing(context)} THEN FALSE" for other in first)
+                failing = f"CASE {skipped} ELSE {failing} END"
             columns = ", ".join(check.own_columns)  # whether one of them is personal says what a reason may show
             rules.append(RowRule(check.id, failing, value, columns, check.message(), check.removes_rows, check.severity))
     return rules

@@ -16,6 +16,7 @@ from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.patterns import LONGEST
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import add_partition, identifier, literal, parse_expression, parse_select
+from lakehouse_assets.measures.stage import flag_typed_rows
 from lakehouse_assets_tests.checks.test_patterns import PLAIN
 
 # As for users: what is tested here depends on what Spark compiles.
@@ -211,6 +212,20 @@ def test_window_functions_never_mix_windows(spark):
     frame = spark.createDataFrame(rows, "v double, p_extracted_at timestamp")
     tree = add_partition(parse_expression("v - avg(v) over ()", "f", allow_windows=True), "p_extracted_at")
     assert sorted(row[0] for row in frame.select(F.expr(tree.sql(dialect="spark"))).collect()) == [-1.0, 0.0, 1.0]
+
+
+def test_no_expression_is_evaluated_on_rows_that_fail_what_it_depends_on(spark):
+    """By ANSI's rules a cast of another text is an error, which would stop the scan of the whole batch."""
+    checks = [
+        {"check": "expression", "name": "third", "expr": "100 / (cast(zip as int) - 10) > 1", "depends_on": ["above"]},
+        {"check": "expression", "name": "above", "expr": "cast(zip as int) > 10", "depends_on": ["digits"]},
+        {"check": "matches", "name": "digits", "column": "zip", "pattern": "^[0-9]+$"},
+    ]
+    zips = ["12", "200", "9", "10", "twelve", None]
+    rows = spark.createDataFrame([(text,) for text in zips], "zip string")
+    flagged = flag_typed_rows(rows, [ANY.validate_python(check) for check in checks], CONTEXT, (), {}).collect()
+    failed = {row["zip"]: [reason["check"] for reason in row["_reasons"] or ()] for row in flagged}
+    assert failed == {"12": [], "200": ["third"], "9": ["above"], "10": ["above"], "twelve": ["digits"], None: []}
 
 
 def test_identifiers_reach_spark_as_they_are(spark):
