@@ -22,6 +22,7 @@ CARRIED_OF_COLUMN = ("from", "expr", "format", "unit")
 PERSONAL = "personal"
 # Keys of checks that the standard's metrics may have, too.
 PLAIN = {"check", "column", "columns", "severity", "values", "pattern", "min", "max"}
+HARMLESS = ("warning", "info")  # severities that the standard's rules have, too; any other one is critical
 LOGICAL = {
     "string": "string", "binary": "string", "boolean": "boolean", "tinyint": "integer", "smallint": "integer",
     "int": "integer", "bigint": "integer", "float": "number", "double": "number", "decimal": "number", "date": "date",
@@ -60,7 +61,8 @@ def quality_of(check: Mapping[str, Any]) -> dict[str, Any]:
     """Return the standard's quality rule of a check as the YAML declares it: a metric of its library where it has the same
     meaning, else one of this engine.
     """
-    rule: dict[str, Any] = {"severity": "warning" if check.get("severity") == "warning" else "error"}
+    severity = check.get("severity")
+    rule: dict[str, Any] = {"severity": severity if severity in HARMLESS else "error"}
     rule |= {"name": check["name"]} if "name" in check else {}
     if check.keys() <= PLAIN and (metric := _metric(check)):
         return {"type": "library", **metric, **rule}
@@ -97,7 +99,7 @@ def check_of(rule: Mapping[str, Any], column: str | None) -> dict[str, Any] | No
     check = _check(rule.get("metric") or rule.get("rule") or "", rule.get("arguments") or {}, column, rule)
     if check is None:
         return None
-    return check | ({"severity": "warning"} if rule.get("severity") in ("warning", "info") else {})
+    return check | ({"severity": rule["severity"]} if rule.get("severity") in HARMLESS else {})
 
 
 def _check(metric: str, arguments: Mapping[str, Any], column: str | None, rule: Mapping[str, Any]) -> dict[str, Any] | None:

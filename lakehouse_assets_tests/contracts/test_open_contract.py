@@ -61,6 +61,7 @@ schema:
           - {metric: missingValues, arguments: {missingValues: ["", "N/A"]}, mustBe: 0}
           - {type: custom, engine: soda, implementation: "checks for orders"}
           - {type: text, description: people read it}
+          - {metric: nullValues, mustBe: 0, severity: info}
     quality:
       - {metric: rowCount, mustBeGreaterThan: 0, mustBeLessThan: 1000}
       - {metric: duplicateValues, arguments: {properties: [shop, order_id]}, mustBe: 0}
@@ -95,7 +96,9 @@ EVERYTHING = {
         {"check": "row_count", "min": 1, "max": 9, "severity": "warning"},
         {"check": "row_count", "name": "enough", "min": 1},
         {"check": "not_null", "column": "amount"},
+        {"check": "not_null", "column": "state", "severity": "info"},
         {"check": "not_null", "column": "day", "threshold": 0.9},
+        {"check": "not_null", "column": "updated_at", "severity": "info", "where": "amount > 0"},
         {"check": "in_set", "column": "state", "values": ["open"], "where": "amount > 0", "name": "of_paid"},
         {"check": "in_set", "column": "state", "values": ["open", "paid", "gone"]},
         {"check": "matches", "column": "shop", "pattern": "^[a-z]+$"},
@@ -137,8 +140,9 @@ def test_a_table_with_every_part_comes_back_the_same(tmp_path):
     contract = yaml.safe_load((tmp_path / "contract.yaml").read_text())
     rules = [rule for column in contract["schema"][0]["properties"] for rule in column.get("quality", ())]
     assert [rule["metric"] for rule in rules if rule["type"] == "library"] == [
-        "invalidValues", "nullValues", "duplicateValues", "invalidValues",
+        "invalidValues", "nullValues", "duplicateValues", "nullValues", "invalidValues",
     ]  # fmt: skip
+    assert [rule["severity"] for rule in rules if "info" in str(rule)] == ["info", "info"]
     metrics = [rule["metric"] for rule in contract["schema"][0]["quality"] if rule["type"] == "library"]
     assert metrics == ["rowCount", "duplicateValues"]
 
@@ -172,6 +176,7 @@ def test_somebody_elses_contract(tmp_path):
         {"check": "not_null", "column": "amount", "threshold": 0.95, "severity": "warning"},
         {"check": "unique", "columns": ["email"]},
         {"check": "in_set", "column": "state", "values": ["open", "paid"]},
+        {"check": "not_null", "column": "state", "severity": "info"},
         {"check": "row_count", "min": 1, "max": 999},
         {"check": "unique", "columns": ["shop", "order_id"]},
     ]
