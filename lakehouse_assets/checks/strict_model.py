@@ -15,6 +15,9 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from lakehouse_assets.checks.attribute_docstrings import attribute_docstrings
 
 QUOTED = re.compile("'(.*?)'")
+# In the context of a validation: the data is of a decision's rule set. It has every key, written by the author or not, and what
+# was accepted once stays readable.
+RECORDED = "recorded"
 
 
 class StrictModel(BaseModel):

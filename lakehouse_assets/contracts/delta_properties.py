@@ -6,8 +6,9 @@ Belongs here: their names, and the validation of each alone. Does not: setting t
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, ValidationError
 
+from lakehouse_assets.checks.kinds.sql import Expression
 from lakehouse_assets.checks.sql.text import parse_expression
 
 # The check that quarantines rows which a constraint would refuse, and which no override can waive.
@@ -69,27 +70,35 @@ def _refuse_constraints(constraints: dict[str, str]) -> dict[str, str]:
     return constraints
 
 
-def with_implied_checks(data: Any) -> Any:
+def with_implied_checks(data: Any, *, is_recorded: bool = False) -> Any:
     """Return a contract's data with a check for each constraint, so that a row that Delta would refuse is quarantined. Raises
-    ValueError for another check of that name.
+    ValueError for another check of that name. ``is_recorded``: the data is a rule set, whose checks of those names stay.
     """
     constraints, checks = (data.get("constraints"), data.get("checks") or ()) if isinstance(data, dict) else (None, ())
     if not isinstance(constraints, dict) or not constraints or not isinstance(checks, list | tuple):
         return data
-    expressions = {_value(check, "name"): _value(check, "expr") for check in checks}
+    by_name = {check.get("name") if isinstance(check, dict) else getattr(check, "name", None): check for check in checks}
+    implied = []
     for name, text in constraints.items():
-        if expressions.get(f"{CONSTRAINT}{name}", text) != text:
-            raise ValueError(f"constraints.{name}: another check is called {CONSTRAINT}{name}; give it another name")
-    implied = [
-        {"check": "expression", "name": f"{CONSTRAINT}{name}", "expr": text}
-        for name, text in constraints.items()
-        if f"{CONSTRAINT}{name}" not in expressions
-    ]
+        check = {"check": "expression", "name": f"{CONSTRAINT}{name}", "expr": text}
+        declared = by_name.get(check["name"])
+        if declared is None:
+            implied.append(check)
+        elif not is_recorded and not _means(declared, check):
+            raise ValueError(
+                f"constraints.{name}: another check is called {check['name']}; give it another name, or remove it: the"
+                " constraint's own check quarantines each row that Delta would refuse"
+            )
     return {**data, "checks": [*checks, *implied]}
 
 
-def _value(check: Any, key: str) -> Any:
-    return check.get(key) if isinstance(check, dict) else getattr(check, key, None)
+def _means(declared: Any, implied: dict[str, str]) -> bool:
+    """Whether a declared check is the implied one: an effect or a condition of its own would let rows through."""
+    try:
+        one, other = Expression.model_validate(declared), Expression.model_validate(implied)
+    except ValidationError:
+        return False
+    return one.model_dump(exclude={"description"}) == other.model_dump(exclude={"description"})
 
 
 Properties = Annotated[dict[str, str], BeforeValidator(_as_texts), AfterValidator(_refuse_properties)]

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
@@ -29,9 +30,6 @@ _UNSAFE = f"[{re.escape(REFUSED_BY_DELTA)}\x00-\x1f\x7f]"
 _AHEAD = f"(?=x?{_ESCAPED}(?:_|{_UNSAFE}))"  # what follows would, with this character, read as an escape of ours
 _ESCAPABLE = f"(?<!^)_(?=x){_AHEAD}|^x{_AHEAD}|{_UNSAFE}"
 _ESCAPE = re.compile(f"(?:^|_)x({_ESCAPED})_")
-
-# In the context of a validation: the text is a decision's rule set, which has every key, written by the author or not.
-RECORDED = "recorded"
 
 
 def safe_name(source_name: str) -> str:

@@ -14,6 +14,7 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import (
@@ -24,7 +25,6 @@ from lakehouse_assets.contracts.mistakes import (
     refuse_duplicates,
     refuse_names,
 )
-from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.spark_types import parse_type
 from lakehouse_assets.contracts.stream_drift import refuse_keys
 from lakehouse_assets.contracts.surrogate_key import form_of
@@ -44,8 +44,8 @@ class TableSpec(TableContract):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_checks_of_constraints(cls, data: Any) -> Any:
-        return with_implied_checks(data)
+    def _with_checks_of_constraints(cls, data: Any, info: ValidationInfo) -> Any:
+        return with_implied_checks(data, is_recorded=bool((info.context or {}).get(RECORDED)))
 
     @model_validator(mode="after")
     def _has_no_check_of_its_assets(self, info: ValidationInfo) -> "TableSpec":

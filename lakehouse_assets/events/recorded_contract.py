@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import kinds
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.silver import silver_types
-from lakehouse_assets.contracts.source import RECORDED
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.events.lineage_tables import LineageTable

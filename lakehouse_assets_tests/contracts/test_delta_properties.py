@@ -64,6 +64,26 @@ def test_a_constraint_is_a_check_too_that_no_override_waives():
         )
 
 
+def test_no_declared_check_takes_the_place_of_a_constraint_s_own_unless_it_means_the_same():
+    plain = {"check": "expression", "name": "constraint_positive", "expr": "value > 0"}
+    for same in ({}, {"description": "no debts"}, {"severity": "critical", "where": None}):
+        spec = readings(constraints={"positive": "value > 0"}, checks=[plain | same])
+        assert [check.id for check in spec.checks] == ["constraint_positive"]
+    later = {"check": "not_null", "column": "value", "name": "first"}
+    effects = [
+        {"severity": "warning"},
+        {"where": "hour > 1"},
+        {"on_fail": "warn"},
+        {"on_fail": "quarantine_batch", "threshold": 0.5},
+    ]
+    for effect in [*effects, {"depends_on": ["first"]}, {"check": "metric", "sql": "sum(value)"}]:
+        with pytest.raises(ValidationError, match=r"constraints\.positive: another check is called constraint_positive"):
+            readings(constraints={"positive": "value > 0"}, checks=[later, plain | effect])
+    ruleset = readings(constraints={"positive": "value > 0"}, checks=[]).ruleset()
+    recorded = TableSpec.from_ruleset(ruleset.replace('"severity":"critical"', '"severity":"warning"'))
+    assert [check.severity for check in recorded.checks] == ["warning"], "a decision was made by it"
+
+
 def test_the_rule_set_is_the_same_without_constraints_and_with_other_properties():
     assert '"constraints"' not in readings().ruleset()
     assert readings(properties={"team": "x"}).ruleset() == readings().ruleset()

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.settling import Settling, is_temporary, settlement
-from lakehouse_assets.contracts.source import RECORDED, FilesSource
+from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.source_kinds import BUILT_IN
 from lakehouse_assets.contracts.table import TableSpec
 
