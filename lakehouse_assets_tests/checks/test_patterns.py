@@ -1,8 +1,11 @@
 """Which regular expressions are refused when they are loaded. Pure; that those accepted do end is in the spec tests."""
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from lakehouse_assets.checks.patterns import refusal
+from lakehouse_assets.checks.patterns import other_meaning, refusal
+from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.checks.strict_model import RECORDED
 
 PLAIN = [
     "^[A-Z]{3}$",
@@ -60,7 +63,26 @@ CATASTROPHIC = [
     "(?i)^a+A+a+x",
     r"(a)(\1)*",
 ]
-NOT_JAVA = ["(", "[", "*a", "a{2,1}", "(?P<n>a)", "(?P=n)", "(?(1)a|b)", "(?#c)a", "(?a)x", "[a-z&&[^b]]", r"\p{L}"]
+NOT_JAVA = [
+    r"[\b]",
+    r"[a\b]",
+    r"\0",
+    r"\08",
+    r"[\0]",
+    r"\U0001F600",
+    r"[\U0001F600]",
+    "(",
+    "[",
+    "*a",
+    "a{2,1}",
+    "(?P<n>a)",
+    "(?P=n)",
+    "(?(1)a|b)",
+    "(?#c)a",
+    "(?a)x",
+    "[a-z&&[^b]]",
+    r"\p{L}",
+]
 
 
 @pytest.mark.parametrize("pattern", PLAIN)
@@ -86,3 +108,32 @@ def test_an_end_that_java_reads_otherwise_is_refused():
 @pytest.mark.parametrize("pattern", ["^a{,3}$", "^(ab){,2}$", "^{[a-z]+}$", "x{a}", "a{", "a{2,x}", "a{3000000000}", "a{,}"])
 def test_a_repeat_that_java_reads_as_text_is_refused_with_the_way_out(pattern):
     assert r"and \{ is the character" in (refusal(pattern) or "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "way_out"),
+    [
+        ("(?i)^straße$", "write (?iu)"),
+        ("^a(?si:é)", "write (?iu)"),
+        (r"\v", r"write \x0B"),
+        (r"[\v]", r"write \x0B"),
+        (r"\101", r"write \x41"),
+        (r"(?<=a+)b", "look-behind requires fixed-width"),
+        (r"(?<!a|bc)d", "look-behind requires fixed-width"),
+    ],
+)
+def test_a_pattern_that_java_reads_otherwise_is_refused_unless_a_decision_has_it(pattern, way_out):
+    check = {"check": "matches", "column": "v", "pattern": pattern}
+    kinds = TypeAdapter(AnyCheck)
+    with pytest.raises(ValidationError) as error:
+        kinds.validate_python(check)
+    assert way_out in str(error.value).replace("\\\\", "\\")
+    assert refusal(pattern) is None
+    assert kinds.validate_python(check, context={RECORDED: True}).pattern == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern", [*PLAIN, "(?iu)^straße$", "é", "(?i)^[a-z]ßa", r"\\v", r"(?<=ab|cd)e", r"\01\x0B", r"\(?is é"]
+)
+def test_patterns_of_one_meaning(pattern):
+    assert (other_meaning(pattern) is None) == (pattern != "(?i)^[a-z]ßa")
