@@ -305,6 +305,27 @@ BATCHES = [
         [[Decimal("1.05"), Decimal("1.11")]],
     ),
     ({"check": "no_gaps", "step": 1}, "bigint", [[10**12, 10**12 + 1]], [[10**12, 10**12 + 2]]),
+    # Doubles of this size are 2 or more apart.
+    (
+        {"check": "no_gaps", "step": 1},
+        "bigint",
+        [[2**53, 2**53 + 1, 2**53 + 2], [2**63 - 2, 2**63 - 1], [-(2**63), 1 - 2**63], [20240101120000000, 20240101120000001]],
+        [
+            [2**53, 2**53 + 2],
+            [1_200_000_000_000_000, 1_200_000_000_000_002],
+            [20240101120000000, 20240101120000002],
+            [2**63 - 3, 2**63 - 1],
+            [-(2**63), 2**63 - 1],
+        ],
+    ),
+    ({"check": "no_gaps", "step": 100}, "tinyint", [[-28, 72]], [[-128, 127]]),
+    (
+        {"check": "no_gaps", "step": 1},
+        "decimal(38,0)",
+        [[Decimal(10**19), Decimal(10**19 + 1)], [Decimal(10**30)]],
+        [[Decimal(10**19), Decimal(10**19 + 2)], [Decimal(10**30), Decimal(2 * 10**30)], [Decimal(0), Decimal(10**30)]],
+    ),
+    ({"check": "no_gaps", "step": 1}, "string", [["1", "2"]], [["1", "3"]]),
     ({"check": "no_gaps", "step": "1h"}, "timestamp", [HOURS], [[HOURS[0], HOURS[1]]]),
     ({"check": "no_gaps", "step": "1d"}, "date", [[START.date()]], [[START.date(), (START + timedelta(days=2)).date()]]),
     ({"check": "metric", "name": "m", "sql": "max(v) - min(v)", "max": 3}, "int", [[1, 4]], [[1, 5], []]),

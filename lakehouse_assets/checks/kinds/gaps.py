@@ -17,12 +17,15 @@ from lakehouse_assets.checks.types import cast_problem
 
 # By what share of itself a double may be off, four times over: two were subtracted.
 EXACT = 4 * 2.0**-52
+DIFFERENCE = "decimal(38,18)"  # each whole number, and nearly each decimal
+WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 class NoGaps(BatchCheck):
     """Sorted, the batch's different values are at most ``step`` apart: numbers by a number, times by a duration.
 
-    With ``by``, each group of these columns is a sequence of its own. NULLs are ignored. A gap before the first value or after
+    Whole numbers and decimals are subtracted exactly, others as doubles. With ``by``, each group of these columns is a sequence
+    of its own. NULLs are ignored. A gap before the first value or after
     the last one is not detected: use ``row_count`` or ``freshness`` for that. With ``where``, only those rows are read.
     """
 
@@ -60,13 +63,30 @@ class NoGaps(BatchCheck):
         seconds = f"unix_micros(CAST({column} AS TIMESTAMP)) / 1e6D"
         value = seconds if isinstance(self.step, str) else f"CAST({column} AS DOUBLE)"
         groups = ", ".join(["p_extracted_at", *(identifier(name) for name in self.by)])
-        inner = f"SELECT DISTINCT {groups}, {value} AS _v FROM {self.rows(context)} WHERE {column} IS NOT NULL"
-        steps = f"SELECT p_extracted_at, _v, _v - lag(_v) OVER (PARTITION BY {groups} ORDER BY _v) AS _step FROM ({inner})"
+        values = f"{value} AS _v, {self._exact_value} AS _e"
+        inner = f"SELECT DISTINCT {groups}, {values} FROM {self.rows(context)} WHERE {column} IS NOT NULL"
+        before = f"OVER (PARTITION BY {groups} ORDER BY _v, _e)"
+        differences = f"_v - lag(_v) {before} AS _far, CAST(_e - lag(_e) {before} AS DOUBLE) AS _exact"
+        steps = (
+            f"SELECT p_extracted_at, _v, _exact, coalesce(_exact, _far) AS _step FROM (SELECT *, {differences} FROM ({inner}))"
+        )
         # Fractions such as 0.1 are not exact, and 0.4 - 0.3 is more than that.
         most = f"{self._size * (1 + ROUNDING)!r}D + {EXACT!r}D * abs(_v)"
         # No comparison of infinities finds that one is farther than the other, nor that NaN is.
         gap = f"_step > {most} OR (_step IS NOT NULL AND NOT abs(_v) < DOUBLE('Infinity'))"
+        gap = f"CASE WHEN _exact IS NOT NULL THEN _exact > {self._size!r}D ELSE {gap} END"
         return f"SELECT p_extracted_at, count_if({gap}) AS gaps, max(_step) AS widest FROM ({steps}) GROUP BY p_extracted_at"
+
+    @property
+    def _exact_value(self) -> str:
+        """SQL of a whole number or decimal as it is, since doubles beyond 2^53 are more than 1 apart. NULL for other types;
+        Spark knows the column's type when it plans.
+        """
+        if isinstance(self.step, str):
+            return f"CAST(NULL AS {DIFFERENCE})"
+        column, whole = identifier(self.column), ", ".join(f"'{kind}'" for kind in WHOLE)
+        is_exact = f"typeof({column}) IN ({whole}) OR startswith(typeof({column}), 'decimal')"
+        return f"CASE WHEN {is_exact} THEN try_cast({column} AS {DIFFERENCE}) END"
 
     def type_problem(self, types: Mapping[str, str]) -> str:
         return cast_problem(self.column, types, "timestamp" if isinstance(self.step, str) else "number")
