@@ -147,9 +147,15 @@ def _from_json(kind: str, text: str) -> str:
 def _substitute(expression: str, value: str) -> str:
     """Return the expression with the typed value in place of ``value``. Both are parsed, nothing is spliced."""
     typed = exp.Paren(this=parse_expression(value, "typed value"))
-    tree = parse_expression(expression, "expr").transform(
-        lambda node: typed.copy() if isinstance(node, exp.Column) and node.name == "value" else node
-    )
+
+    def typed_part(node: exp.Expr) -> exp.Expr:
+        """Return the typed value in place of `value`, and its field in place of `value.field`."""
+        if not isinstance(node, exp.Column) or node.parts[0].name != "value":
+            return node
+        fields = [part.copy() for part in node.parts[1:]]
+        return exp.Dot.build([typed.copy(), *fields]) if fields else typed.copy()
+
+    tree = parse_expression(expression, "expr").transform(typed_part)
     return f"({tree.sql(dialect='spark')})"
 
 

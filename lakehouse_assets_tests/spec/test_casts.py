@@ -92,6 +92,16 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
         '{"b": [{"c-d": "2024-01-02"}, {"c-d": "+10000-01-02"}]}': BAD, '{"m": {"x": "-0001-01-01"}}': BAD,
     }),
     ({"type": "struct<a: int>"}, {'{"a": 1}': {"a": 1}, '{"a": "one"}': BAD, '{"b": 1}': {"a": None}, "{": BAD}),
+    # Fields of the typed value, one of which is called like it.
+    ({"type": "struct<a: int, b: struct<`c-d`: string>, value: int>",
+      "expr": "if(value.a = 1 and value.b is null, named_struct('a', value.value, 'b', value.b, 'value', 0), value)"}, {
+        '{"a": 2}': {"a": 2, "b": None, "value": None}, '{"a": 2, "b": 1}': BAD,
+        '{"a": 1, "b": {"c-d": "x"}}': {"a": 1, "b": {"c-d": "x"}, "value": None},
+        '{"a": 1, "value": 7}': {"a": 7, "b": None, "value": 0},
+    }),
+    ({"type": "struct<b: struct<`c-d`: string>>", "expr": "nullif(value, if(value.b.`c-d` = 'x', value, null))"}, {
+        '{"b": {"c-d": "x"}}': None, '{"b": {"c-d": "y"}}': {"b": {"c-d": "y"}}, "{}": {"b": None},
+    }),
     ({"type": "map<string, double>"}, {'{"x": 1.5}': [("x", 1.5)], '{"x": "y"}': BAD, "[]": BAD}),
 ]  # fmt: skip
 NO_VALUE = [None, "NA", "-999"]
