@@ -12,13 +12,13 @@ from lakehouse_assets.checks.base import CheckContext, Judgement
 from lakehouse_assets.checks.families import BatchCheck
 from lakehouse_assets.checks.judgements import ROUNDING
 from lakehouse_assets.checks.parameters import duration
-from lakehouse_assets.checks.sql.text import identifier
+from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.checks.types import cast_problem
 
 # By what share of itself a double may be off, four times over: two were subtracted.
 EXACT = 4 * 2.0**-52
 DIFFERENCE = "decimal(38,18)"  # each whole number, and nearly each decimal
-WHOLE = ("tinyint", "smallint", "int", "bigint")
+INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
 
 
 class NoGaps(BatchCheck):
@@ -84,8 +84,8 @@ class NoGaps(BatchCheck):
         """
         if isinstance(self.step, str):
             return f"CAST(NULL AS {DIFFERENCE})"
-        column, whole = identifier(self.column), ", ".join(f"'{kind}'" for kind in WHOLE)
-        is_exact = f"typeof({column}) IN ({whole}) OR startswith(typeof({column}), 'decimal')"
+        column, integers = identifier(self.column), ", ".join(map(literal, INTEGER_TYPES))
+        is_exact = f"typeof({column}) IN ({integers}) OR startswith(typeof({column}), 'decimal')"
         return f"CASE WHEN {is_exact} THEN try_cast({column} AS {DIFFERENCE}) END"
 
     def type_problem(self, types: Mapping[str, str]) -> str:
