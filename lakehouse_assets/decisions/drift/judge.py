@@ -143,11 +143,12 @@ def _before_comparison(
 
 
 def _remaining_time(history: StatisticHistory, spec: DriftSpec, window: Any) -> timedelta:
-    """How long a stream still learns before it is judged: what its baseline's windows do not span yet."""
+    """How long a stream still learns before it is judged: what its baseline's windows, and a newer ``window``, do not span."""
     if not isinstance(spec, StreamDriftSpec):
         return timedelta()
-    first = min(history.windows, default=window)
-    return max(timedelta(), spec.learning_time - (window - first))
+    # A person may have an old window judged again: its age says nothing of the baseline.
+    span = max([*history.windows, window]) - min(history.windows, default=window)
+    return max(timedelta(), spec.learning_time - span)
 
 
 def _rank_calibrated(

@@ -25,18 +25,20 @@ class WindowRate:
             self._prune()
 
     def windows_per_week(self, window: datetime) -> float:
-        """Return the rate when ``window`` is judged, itself included. Infinite until a day of the last seven is known: then as
-        many windows are assumed as triggers count.
+        """Return the rate when ``window`` is judged, itself included if it is of these days. Infinite until a day of the last
+        seven is known: then as many windows are assumed as triggers count.
         """
         newest = max(window, self._starts[-1]) if self._starts else window
-        since = bisect_right(self._starts, newest - timedelta(days=7))
+        after = newest - timedelta(days=7)
+        since = bisect_right(self._starts, after)
         oldest = self._starts[since] if since < len(self._starts) else newest
-        observed = (newest - min(oldest, window)).total_seconds()
+        is_recent = window > after
+        observed = (newest - (min(oldest, window) if is_recent else oldest)).total_seconds()
         if observed < DAY:
             return float("inf")
         index = bisect_left(self._starts, window)
         is_counted = index < len(self._starts) and self._starts[index] == window
-        return (len(self._starts) - since + (not is_counted)) * WEEK / observed
+        return (len(self._starts) - since + (is_recent and not is_counted)) * WEEK / observed
 
     def _prune(self) -> None:
         if self._starts:

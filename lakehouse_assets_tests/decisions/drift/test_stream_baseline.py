@@ -58,6 +58,15 @@ def test_after_a_pause_of_a_week_the_rate_is_not_known():
     assert counted.windows_per_week(START + timedelta(days=7)) == pytest.approx(10_000, rel=0.01)
 
 
+def test_an_old_window_is_judged_at_the_rate_of_now():
+    """A person has it judged again; it is none of the last seven days."""
+    counted = WindowRate(START + timedelta(minutes=minute) for minute in range(7 * 1440))
+    now = counted.windows_per_week(START + 7 * DAY - timedelta(minutes=1))
+    for days in (7, 60):
+        assert counted.windows_per_week(START - days * DAY) == pytest.approx(now, rel=1e-3)
+    assert counted.windows_per_week(START - timedelta(seconds=30)) == pytest.approx(now, rel=1e-3)
+
+
 @given(st.lists(st.integers(0, 20 * 86_400), min_size=1, max_size=60), st.integers(0, 20 * 86_400))
 def test_a_rate_follows_from_the_windows_and_not_from_their_order(seconds, judged):
     windows, one = [START + each * SECOND for each in seconds], WindowRate()
@@ -167,6 +176,21 @@ def test_nothing_is_reported_before_the_baseline_spans_its_time():
     assert (far.action, far.levels.hold_at) == ("hold", 0.001)
     assert far.to_dict()["levels"] == {"hold_at": 0.001, "warn_at": 0.007, "windows_per_week": 1000}
     assert all(result.feature != "volume" for result in far.results)
+
+
+@pytest.mark.parametrize("hours_before", [0, 1, 24 * 60])
+def test_an_old_window_is_judged_once_the_baseline_spans_its_time(hours_before):
+    """Released or judged again, when the baseline has moved on. Its own age is no time that the baseline spans."""
+    spec = stream(remember=56, remember_days=1, learn_for="2h")
+    state, young = StreamBaselineState(spec), StreamBaselineState(spec)
+    for index in range(60):
+        learn(state, index * 300)
+    for index in range(23):
+        learn(young, index * 300)
+    window, far = state.history.windows[0] - timedelta(hours=hours_before, seconds=1), [batch(np.random.default_rng(1), 50.0)]
+    old = judge_drift(far, state.baseline, state.history, spec.at_rate(1000), window=window)
+    assert (old.action, old.status) == ("hold", "calibrated")
+    assert judge_drift(far, young.baseline, young.history, spec.at_rate(1000), window=window).action == "pass"
 
 
 def test_a_window_with_a_warning_does_not_join():
