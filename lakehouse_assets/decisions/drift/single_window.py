@@ -187,9 +187,12 @@ def compare_with_chance(
             continue
         batch = read_shape(profile)
         if result.silent:
-            tests.append((index, "tail", 1.0 / (most_tests * p_values.DRAWS)))
+            name = next((each for each in ("tail", "folded_tail") if each in result.effects), "tail")
+            tests.append((index, name, 1.0 / (most_tests * p_values.DRAWS)))
         elif isinstance(batch, Categories) and isinstance(normal, Categories):
-            tests.append((index, "g", p_values.monte_carlo_categories(batch, normal, result.key)))
+            # Of more categories than are kept by name, only the folded distances are known.
+            name = "g" if "g" in result.statistics else "folded"
+            tests.append((index, name, p_values.monte_carlo_categories(batch, normal, result.key)))
         elif isinstance(batch, Ecdf) and isinstance(normal, Ecdf):
             ks, tail = p_values.monte_carlo(batch, normal, result.key)
             tests += [(index, "ks", ks), (index, "tail", tail)]

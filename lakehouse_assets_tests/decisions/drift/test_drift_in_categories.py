@@ -43,6 +43,19 @@ def test_a_fault_among_many_categories_is_detected(state, fault):
     assert sum(p <= SPEC.hold_at for p in p_values) >= 18
 
 
+@pytest.mark.parametrize("fault", ["0.1 % becomes 5 %", "silent"])
+def test_a_fault_among_many_categories_raises_a_warning_in_the_first_windows(fault):
+    """Of more categories than are kept by name."""
+    scene = Scene(2_000, 1.0, 5_000)
+    young = learnt(np.random.default_rng(5), scene, 2, SPEC)
+    assert young.baseline.shape(("k", None)).others > 0
+    silent = Profile("k", None, scene.rows, kind="category", nulls=scene.rows)
+    window = silent if fault == "silent" else FAULTS[fault](np.random.default_rng(7), scene, scene.shares)
+    verdict = judge_drift([window], young.baseline, young.history, SPEC)
+    assert (verdict.status, verdict.action) == ("uncalibrated", "warn")
+    assert verdict.message.startswith("uncalibrated: ")
+
+
 def test_the_first_windows_are_as_far_off_as_the_later_ones(state):
     history = state.history.matrix([(("k", None), "folded"), (("k", None), "folded_tail")])
     early, late = history[:20].mean(axis=0), history[60:].mean(axis=0)
