@@ -5,6 +5,7 @@ Belongs here: the shape, all its defaults, and what can be validated from it alo
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -290,3 +291,8 @@ def feature_meanings(ruleset: str) -> dict[str, str]:
         declarations = {n: {k: v for k, v in column.items() if k not in MEANS_THE_SAME} for n, column in columns.items()}
         meanings[feature["name"]] = json.dumps([feature["expr"], feature.get("by"), declarations], sort_keys=True)
     return meanings
+
+
+def column_meanings(meanings: Mapping[str, str]) -> dict[str, Any]:
+    """Return the declaration of each column that any feature uses. ``meanings``: of `feature_meanings`."""
+    return {name: column for meaning in meanings.values() for name, column in json.loads(meaning)[2].items()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.drift import SLICES, DriftRules, feature_meanings
+from lakehouse_assets.contracts.drift import SLICES, DriftRules, column_meanings, feature_meanings
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decision_log import count_alike
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
@@ -143,6 +143,9 @@ def _keep_meanings(measurement: Measurement, window: BaselineWindow, now: Mappin
     if isinstance(measurement, Slices):
         changed = {name for name in {*window.meanings, *now} if not window.means_the_same(name, now)}
         columns = {column for each in measurement.conditions for column, _ in each}
+        if changed:  # of a column that is no feature of its own name, the features that use it know what it meant
+            then, today = column_meanings(window.meanings), column_meanings(now)
+            columns = {name for name in columns if then.get(name) == today.get(name)}
         return measurement.only(set(measurement.features) - changed, columns - changed)
     features = measurement.features if isinstance(measurement, Relations) else (measurement.feature,)
     return measurement if all(window.means_the_same(name, now) for name in features) else None

@@ -4,6 +4,7 @@ Belongs here: rows ↔ slices, without a JVM. Does not: other measurements (test
 """
 
 import numpy as np
+import pytest
 
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
@@ -48,6 +49,23 @@ def test_what_has_changed_its_meaning_leaves_the_slices(settings):
     assert read_baseline(settings, number, decisions, 1).history.slices[0] == slices_of(1).only(["hour"])
     text = readings(checks=[], drift={"features": ["value", "hour", {"name": "sensor", "expr": "lower(sensor)"}]})
     assert read_baseline(settings, text, decisions, 1).history.slices == [None]
+
+
+@pytest.mark.parametrize(
+    "features",
+    [["hour", {"name": "value", "by": "sensor"}], ["hour", {"name": "station", "expr": "sensor"}], ["hour", "sensor"]],
+)
+def test_a_column_that_has_changed_its_meaning_makes_no_slices(settings, features):
+    """Also one that is the stratum of a feature alone, or a feature by another name."""
+
+    def spec(**sensor):
+        columns = {"sensor": {"type": "string", **sensor}, "hour": "int", "value": "double", "updated": "timestamp"}
+        return readings(checks=[], drift={"features": features}, columns=columns)
+
+    decisions = learn(settings, [1], spec())
+    same, other = spec(description="x"), spec(**{"from": "sensor_v2"})
+    assert read_baseline(settings, same, decisions, 1).history.slices == [slices_of(1)]
+    assert read_baseline(settings, other, decisions, 1).history.slices == [None]
 
 
 def test_of_a_long_history_the_windows_that_are_remembered_have_slices(settings):
