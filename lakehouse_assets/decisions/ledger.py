@@ -157,9 +157,9 @@ def _has_quarantined_rows(decision: Decision) -> bool:
     return bool(decision.counts.rows_quarantined or decision.counts.rows_discarded)
 
 
-def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[Decision], Mapping[Batch, int]]:
-    """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided; and the
-    numbers of those by which their batches' rows joined, where it was another one: a discard adds none.
+def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[Decision], Mapping[Batch, Decision]]:
+    """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided; and those
+    by which their batches' rows joined, where it was another one: a discard adds none.
     """
     sums = _sums_of(decisions, as_of)
     if sums:
@@ -167,13 +167,13 @@ def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[De
     else:
         joined = [d for d in current_decisions(decisions, as_of).values() if d.teaches and d.accepted]
         joined.sort(key=lambda d: d.number)
-    numbers: dict[Batch, int] = {}
+    origins: dict[Batch, Decision] = {}
     discards = sums is None or sums.discards
     if batches := {d.batch for d in joined if d.kind == "discarded"} if discards else set[Batch]():
         for d in decisions:
             if d.number <= as_of and d.kind != "discarded" and d.batch in batches:
-                numbers[d.batch] = max(d.number, numbers.get(d.batch, 0))
-    return joined, numbers
+                origins[d.batch] = max(origins.get(d.batch, d), d, key=lambda each: each.number)
+    return joined, origins
 
 
 def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:

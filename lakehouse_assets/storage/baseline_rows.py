@@ -75,30 +75,30 @@ def list_windows(
             accepted |= {d.p_extracted_at for d in decisions if d.accepted and event.after < d.number <= version}
             starts = sorted(start for source, start in sources if source == event.seed_id and start not in accepted)
             windows += [BaselineWindow(event.after, True, (event.seed_id, start), meanings) for start in starts]
-    joined, numbers = ledger.joined_decisions(decisions, version)
-    own = _list_decided(joined, numbers)
+    joined, origins = ledger.joined_decisions(decisions, version)
+    own = _list_decided(joined, origins)
     if since >= 0:
         own = [window for window in own if window.number > since]
-    if not windows and not numbers:
+    if not windows and not origins:
         return own
     # A seed comes after the decision that was the last one then.
     return sorted([*windows, *own], key=lambda window: (window.number, window.seeded))
 
 
-def _list_decided(joined: Sequence[Decision], numbers: Mapping[Batch, int]) -> list[BaselineWindow]:
+def _list_decided(joined: Sequence[Decision], origins: Mapping[Batch, Decision]) -> list[BaselineWindow]:
     """The windows of these decisions, all of one table, in their order. What was asked for last is made only once: a long
-    history grows at its end.
+    history grows at its end. ``origins``: by which discarded batches joined; a discard decides nothing on the others' rows.
     """
     table = joined[0].table if joined else ""
-    before, windows = (_decided.get(table) or ([], [])) if not numbers else ([], [])
+    before, windows = (_decided.get(table) or ([], [])) if not origins else ([], [])
     alike = count_alike([*map(id, before)], [*map(id, joined)])
     windows = windows[:alike]
     for decision in joined[alike:]:
         if (start := decision.p_extracted_at) is not None:
-            number, meanings = numbers.get(decision.batch, decision.number), feature_meanings(decision.ruleset)
+            origin, meanings = origins.get(decision.batch, decision), feature_meanings(decision.ruleset)
             source = (decision.decision_id, start)
-            windows.append(BaselineWindow(number, False, source, meanings, is_doubtful(decision)))
-    if not numbers and len(windows) == len(joined):
+            windows.append(BaselineWindow(origin.number, False, source, meanings, is_doubtful(origin)))
+    if not origins and len(windows) == len(joined):
         _decided.put(table, ([*joined], [*windows]))
     return windows
 

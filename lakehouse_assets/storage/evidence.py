@@ -112,9 +112,9 @@ def _measure_baseline(
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
     """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
-    joined, numbers = ledger.joined_decisions(decisions, ledger.last_number(decisions))
-    if numbers or since >= 0:
-        joined = [d for d in joined if numbers.get(d.batch, d.number) > since]
+    joined, origins = ledger.joined_decisions(decisions, ledger.last_number(decisions))
+    if origins or since >= 0:
+        joined = [d for d in joined if origins.get(d.batch, d).number > since]
     return [d.decision_id for d in joined if d.applied_at is not None]
 
 

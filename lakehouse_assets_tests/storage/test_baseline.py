@@ -3,6 +3,7 @@
 Belongs here: rows ↔ baseline state, without a JVM. Does not: judging (decisions), or the requests themselves (operations).
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -300,3 +301,15 @@ def test_windows_with_a_warning_join_only_if_they_stay_alone(settings):
     write_profiles(settings, "readings", [again])
     joined = read_baseline(settings, SPEC, decisions, 27)
     assert [window.day for window in joined.history.windows] == [*range(1, 23), 24, 25, 26, 23]
+
+
+@pytest.mark.parametrize("day", [23, 24])
+def test_a_discard_of_rows_does_not_let_a_doubtful_window_join(settings, day):
+    """Nobody has decided on the window's other rows."""
+    decisions = logbook.write(settings, [decided(n, drift_p_value=0.03 if n > 22 else 0.5) for n in range(1, 25)])
+    discard = replace(decisions[day - 1], number=25, kind="discarded", because="x")
+    decisions += logbook.write(settings, [discard])
+    write_profiles(settings, "readings", decisions)
+    state = read_baseline(settings, SPEC, decisions, 25)
+    assert [window.day for window in state.history.windows] == list(range(1, 23))
+    assert [window.day for window in state.waiting] == [23, 24]
