@@ -6,6 +6,8 @@ Belongs here: the command and `compare`, which it is made of. Does not: the stat
 import json
 import subprocess
 import sys
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -217,6 +219,22 @@ def test_a_low_level_takes_no_more_windows():
     comparison = compare(np.arange(50.0), np.arange(100.0), warn_at=0.001)
     assert comparison.verdict.windows_until_warn == 19
     assert comparison.spec.hold_at == 0.001
+
+
+def test_decimals_are_numbers_and_dates_are_times(tmp_path):
+    """In Parquet and Delta they are objects, and no texts."""
+
+    def typed(frame, day):
+        prices = pd.Series([Decimal(f"{value:.2f}") for value in frame["c"]]).where(frame["a"] < 2, None)
+        return pd.DataFrame({"price": prices, "day": [date(2024, 1, day)] * len(frame)})
+
+    old, new = typed(BASE, 1), typed(rows(2000, 2, c=lambda f, _: f["c"] * 1.3), 2)
+    comparison = run(tmp_path, new, old, suffix="parquet")
+    assert comparison["left_out"] == {"day": "a time is not compared; give what should be stable about it as a number"}
+    price = next(each for each in comparison["features"] if each["name"] == "price")
+    assert price["drifted"]
+    assert price["median_shift"] == pytest.approx(0.3, abs=0.1)
+    assert not run(tmp_path, typed(rows(2000, 3), 2), old, suffix="parquet")["drifted"]
 
 
 def test_two_columns_of_one_name_are_refused():

@@ -14,6 +14,8 @@ from lakehouse_assets.errors import RefusedError
 
 # A text column with more distinct values than this, nearly one a row, identifies rows and has no distribution to compare.
 MOST_DISTINCT = 20
+# What a column of Python objects of these types (by pandas' `infer_dtype`) is compared as.
+OBJECTS = {"decimal": "number", "date": "time", "datetime": "time", "time": "time"}
 
 
 def name_features(columns: Sequence[str]) -> dict[str, str]:
@@ -63,4 +65,6 @@ def _kind(values: Any) -> str | None:
         return None
     if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
         return "number"
-    return "time" if pd.api.types.is_datetime64_any_dtype(values) else "category"
+    # Parquet and Delta give decimals and dates as objects.
+    kind = OBJECTS.get(pd.api.types.infer_dtype(values, skipna=True))
+    return kind or ("time" if pd.api.types.is_datetime64_any_dtype(values) else "category")
