@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakehouse_assets.decisions.drift.categories import Categories
+from lakehouse_assets.decisions.drift.categories import Categories, spelled_alike
 from lakehouse_assets.decisions.drift.distances import Ecdf, Floats
 
 # The ends of intervals that are tried: quantiles of the batch.
@@ -140,6 +140,7 @@ def find_category(batch: Categories, baseline: Categories) -> Excess | None:
     """The category that is likeliest to have another rate of rows than all others; None where none has a large excess."""
     if not batch.counts or not baseline.total:
         return None
+    batch, baseline = spelled_alike(batch, baseline)
     names = sorted(batch.counts)
     # What is not kept by name is at most as frequent as the rarest that is.
     unnamed = min(baseline.counts.values(), default=0) if baseline.others else 0

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_assets.decisions.drift.categories import compare_categories, read_categories
+from lakehouse_assets.decisions.drift.excess import find_category
 from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask, is_pseudonym, name_mask, pseudonym
 from lakehouse_assets.decisions.drift.relations import Relations
@@ -37,6 +38,17 @@ def test_distances_are_those_of_the_plain_names_whichever_side_is_masked(batch, 
     assert (result.g, result.tail) == pytest.approx((expected.g, expected.tail), abs=1e-8)
     assert (len(result.new), len(result.vanished)) == (len(expected.new), len(expected.vanished))
     assert {pseudonym(name) for name in result.new} == {pseudonym(name) for name in expected.new}
+
+
+@pytest.mark.parametrize("masked", [(False, False), (True, False), (False, True), (True, True)])
+def test_the_category_with_too_many_rows_is_the_same_whichever_side_is_masked(masked):
+    """A usual one is not taken for a new one."""
+    before, now = {"Bonn": 900, "Rome": 600, "Oslo": 30}, {"Bonn": 55, "Rome": 40, "Oslo": 25}
+    batch, baseline = (categories(counts, is_masked) for counts, is_masked in zip((now, before), masked, strict=True))
+    excess = find_category(batch, baseline)
+    assert (excess.rows, excess.usual) == (25, pytest.approx(30 * 120 / 1530, abs=1e-3))
+    assert pseudonym(excess.category) == pseudonym("Oslo")
+    assert is_pseudonym(excess.category) is any(masked)
 
 
 @given(st.text())
