@@ -36,7 +36,8 @@ class DriftRows(RowCheck):
 
     ``feature``: whose values there are too many of. ``value``: its SQL over a row. ``low``, ``high``: the interval, both
     included, in the feature's unit; None for a category. ``rows``: those that are published otherwise, ``usual``: as many are
-    expected. ``p_value``: of the whole window.
+    expected. ``p_value``: of the whole window. ``of_rows``: all rows of the window that are published otherwise; None in
+    older rule sets.
     """
 
     summary = "the rows that a drift verdict names"
@@ -53,6 +54,7 @@ class DriftRows(RowCheck):
     rows: int = Field(ge=1)
     usual: float = Field(ge=0)
     p_value: float
+    of_rows: int | None = Field(default=None, ge=1, exclude_if=lambda rows: rows is None)
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

@@ -149,7 +149,7 @@ def decide(
     current = evolution.effective_table(spec, knowledge.decisions)
     planned = evolution.plan(current, record, knowledge.readers)
     named = find_check(spec.checks)
-    apart = count_apart(named, spec.drift, evidence.numbers.failed_rows)
+    apart = count_apart(named, spec.drift, evidence.numbers)
     drift = drift_verdict(record.p_extracted_at, evidence, knowledge, apart)
     outcomes = _outcomes(spec, current, planned, record, evidence, knowledge, request.waived)
     outcomes = gate.waive([*outcomes, *gate.drift_outcome(drift, evidence.numbers)], request.waived)

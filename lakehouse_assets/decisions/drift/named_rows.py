@@ -4,7 +4,7 @@ Belongs here: the choice, its estimated precision, when the window is quarantine
 (measures), judging the rest (decide), or the search for an interval (excess).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from lakehouse_assets.decisions.drift.pseudonyms import is_pseudonym
 from lakehouse_assets.decisions.drift.slice_messages import describe_conditions
 from lakehouse_assets.decisions.drift.slices import Conditions, Slices
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
+from lakehouse_assets.decisions.numbers import BatchNumbers
 
 NAMED_ROWS = "named_rows"  # in the evidence of a window whose rest was not accepted
 # Of the rows that are quarantined alone at least so many are more than usual.
@@ -93,7 +94,7 @@ def name_excess(verdict: DriftVerdict, spec: DriftSpec) -> DriftRows | None:
         return None
     if worst.stratum is None and feature.by:
         return None  # rows without a category: no condition names them
-    if worst.excess.rows > LARGEST_SHARE * sum(each.rows for each in verdict.results if each.feature == feature.name):
+    if worst.excess.rows > LARGEST_SHARE * _count_rows(verdict, feature.name):
         return None
     if worst.stratum is not None and feature.by:
         conditions.append(CategoryCondition(name=feature.by, expr=identifier(feature.by), category=worst.stratum))
@@ -127,11 +128,14 @@ def unchanged_features(check: DriftRows, spec: DriftSpec) -> frozenset[str]:
     return frozenset(f.name for f in spec.features if f.name != check.feature and {f.name, f.expr} & columns)
 
 
-def count_apart(check: DriftRows | None, spec: DriftSpec | None, failed_rows: Mapping[str, int]) -> int:
-    """How many rows the volume of the rest lacks."""
+def count_apart(check: DriftRows | None, spec: DriftSpec | None, numbers: BatchNumbers) -> int:
+    """How many rows the volume of the rest lacks. ``numbers``: of the rest."""
     if check is None or spec is None or spec.features[0].name in unchanged_features(check, spec):
         return 0
-    return failed_rows.get(check.id, 0)
+    if check.of_rows is not None:
+        return max(0, check.of_rows - numbers.newest)
+    # As decisions of older rule sets were made: these are all rows of the condition, also superseded and failing ones.
+    return numbers.failed_rows.get(check.id, 0)
 
 
 def find_check(checks: Sequence[Any]) -> DriftRows | None:
@@ -159,8 +163,14 @@ def _make_check(
         rows=excess.rows,
         usual=excess.usual,
         p_value=verdict.p_value,
+        of_rows=_count_rows(verdict, spec.features[0].name),
         description=verdict.message,
     )
+
+
+def _count_rows(verdict: DriftVerdict, feature: str) -> int:
+    """The window's rows, in all strata of a feature."""
+    return sum(each.rows for each in verdict.results if each.feature == feature)
 
 
 def _describe(worst: FeatureResult, excess: Excess, conditions: Sequence[CategoryCondition]) -> str:

@@ -30,6 +30,7 @@ from lakehouse_assets.decisions.drift.named_rows import (
     unchanged_features,
 )
 from lakehouse_assets.decisions.drift.pseudonyms import pseudonym
+from lakehouse_assets.decisions.numbers import BatchNumbers
 
 KINDS = {"value": "number", "origin": "category", "kind": "category"}
 SPEC = DriftSpec.model_validate({"features": ["value", "origin", "kind"], "on_drift": "quarantine_rows", "season": "none"})
@@ -176,16 +177,31 @@ def test_shares_of_the_named_categories_and_the_volume_are_those_of_all_rows():
     check = named(rows, judge(rows))
     assert check is not None
     assert unchanged_features(check, SPEC) == {"origin"}
-    assert count_apart(check, SPEC, {check.id: 7}) == 7
+    # Ten versions of each key: the condition holds for superseded rows as well.
+    of_rest = BatchNumbers(newest=600 - check.rows, failed_rows={check.id: 10 * check.rows})
+    assert check.of_rows == 600
+    assert count_apart(check, SPEC, of_rest) == check.rows
+    assert count_apart(check, SPEC, replace(of_rest, newest=600)) == 0
     first = SPEC.model_copy(update={"features": SPEC.features[::-1][1:]})
-    assert count_apart(check, first, {check.id: 7}) == 0
-    assert count_apart(None, SPEC, {check.id: 7}) == count_apart(check, SPEC, {}) == 0
+    assert count_apart(check, first, of_rest) == count_apart(None, SPEC, of_rest) == 0
     state, rest = learned(), rows[~failing(check, rows)]
     measured = [m for m in measure_columns(rest, KINDS, with_slices=True) if m.key[0] != "origin"]
     measured += [m for m in measure_columns(rows, KINDS) if m.key[0] == "origin"]
     alone = judge_drift(measured, state.baseline, state.history, SPEC)
     with_all = judge_drift(measured, state.baseline, state.history, SPEC, rows_apart=int(failing(check, rows).sum()))
     assert (alone.action, with_all.action) == ("hold", "pass")
+
+
+def test_a_recorded_check_without_the_windows_rows_is_judged_as_it_was():
+    """Its decision replays, and its rule set is the same text."""
+    rows = FAULTS["a slice, far away"](window(np.random.default_rng(77)))
+    check = named(rows, judge(rows))
+    assert check is not None
+    recorded = check.model_dump(mode="json", exclude={"of_rows"})
+    before = DriftRows.model_validate(recorded)
+    assert count_apart(before, SPEC, BatchNumbers(newest=400, failed_rows={check.id: 7})) == 7
+    assert count_apart(before, SPEC, BatchNumbers(newest=400)) == 0
+    assert before.model_dump(mode="json") == recorded
 
 
 def test_a_slice_is_compared_as_it_usually_differs():
