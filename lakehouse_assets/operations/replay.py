@@ -42,6 +42,8 @@ class _Replay(SilverTarget):
         self.measure_drift()
         if self.decision:
             self.profiles = {batch: [read_measurement(profile) for profile in self.decision.profiles] for batch in self.batches}
+            errors = _drift_errors(self.decision)
+            self.numbers = {batch: replace(n, errors={**n.errors, **errors}) for batch, n in self.numbers.items()}
         self.measure_replaced(from_bronze=True)
 
     def stage_rows(self) -> tuple[DataFrame, Broken]:
@@ -54,6 +56,13 @@ class _Replay(SilverTarget):
 
     def read_knowledge(self) -> Knowledge:
         return replace(super().read_knowledge(), columns=self.columns)
+
+
+def _drift_errors(decision: Decision) -> dict[str, str]:
+    """The error that kept drift from being judged, if any: what the baseline lacked then, it may have today."""
+    if decision.drift is not None:
+        return {}
+    return {"drift": each["message"] for each in decision.checks if (each["check"], each["status"]) == ("drift", "error")}
 
 
 def replay(run: Run, decision: Decision) -> Decision:

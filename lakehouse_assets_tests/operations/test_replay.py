@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.operations import baseline
 from lakehouse_assets.operations.replay import find_differences, find_other_verdicts
+from lakehouse_assets.operations.restore_logs import restore_logs
 from lakehouse_assets.storage import logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner
@@ -55,6 +57,26 @@ def test_a_replay_is_not_disturbed_by_a_run_that_ends_meanwhile(spark, settings)
 
     assert list(find_other_verdicts(runner(spark, settings, SPEC, end_another_run), 10)) == []
     assert staged and not any(staged)
+
+
+def test_a_window_that_a_lost_baseline_quarantined_replays(spark, settings):
+    """Also once the baseline has been learnt anew."""
+    spec = readings(drift={"features": ["value"]})
+    for day in (1, 2, 3, 4):
+        land(settings, day, rows(day))
+    heal(spark, settings, [1], spec)
+    run = runner(spark, settings, spec)
+    # Decisions that are brought back from commits no longer have their profiles.
+    for parts in (("ops", "decisions"), ("baseline", "readings")):
+        shutil.rmtree(settings.path(*parts))
+        if parts[0] == "ops":
+            restore_logs(run)
+    (decision,) = heal(spark, settings, [2], spec).new
+    assert (decision.verdict, [reason.status for reason in decision.reasons]) == ("quarantined", ["error"])
+    assert list(find_other_verdicts(run, 10)) == []
+    baseline.reset(run, by="ann", because="it is lost")
+    heal(spark, settings, [3, 4], spec)
+    assert list(find_other_verdicts(run, 10)) == []
 
 
 @pytest.mark.parametrize(
