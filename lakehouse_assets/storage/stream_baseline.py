@@ -71,13 +71,16 @@ def _list_joined(
     decisions: Iterable[Decision], events: Sequence[BaselineEvent], seeds: Collection[Source], version: int
 ) -> list[datetime]:
     """Every window that has joined since the last reset, once, in order, whatever became of it."""
-    since = max((event.after for event in events if event.kind == "reset"), default=-1)
+    resets = [index for index, event in enumerate(events) if event.kind == "reset"]
+    since = events[resets[-1]].after if resets else -1
     joined = [
         (decision.number, False, decision.p_extracted_at)
         for decision in decisions
         if since < decision.number <= version and decision.p_extracted_at and _has_joined(decision)
     ]
-    after = {event.seed_id: event.after for event in events if event.kind == "seed" and event.after >= since}
+    # No decision may lie between a seed and the reset that forgot it.
+    current = events[resets[-1] + 1 :] if resets else events
+    after = {event.seed_id: event.after for event in current if event.kind == "seed"}
     joined += [(after[source], True, start) for source, start in seeds if source in after]
     return list(dict.fromkeys(start for _, _, start in sorted(joined)))
 

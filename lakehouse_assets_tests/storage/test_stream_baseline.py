@@ -16,7 +16,7 @@ from lakehouse_assets.decisions.drift.relations import compute_relations, read_m
 from lakehouse_assets.decisions.gate import drift_outcome
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.storage import delta, kept_baselines, stream_baseline
-from lakehouse_assets.storage.baseline import log_baseline_event, write_profiles
+from lakehouse_assets.storage.baseline import Entry, log_baseline_event, write_profiles, write_seed
 from lakehouse_assets.storage.baseline_state import read_baseline
 from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets_tests import logbook
@@ -163,6 +163,21 @@ def test_what_was_pinned_is_read_again_when_its_rows_are_back(stream, tmp_path):
     assert contents(read_baseline(settings, SPEC, decisions, len(decisions)))["pinned"] != pinned
     table.restore(table.version() - 1)
     assert contents(read_baseline(settings, SPEC, decisions, len(decisions)))["pinned"] == pinned
+
+
+def test_a_seed_that_a_reset_has_forgotten_takes_no_slot(stream, tmp_path):
+    """Also where no window was decided in between."""
+    settings, rng = lake_settings(tmp_path), np.random.default_rng(1)
+    _, decisions, *_ = stream
+    write_profiles(settings, "readings", logbook.write(settings, [d for d in decisions[:200] if d.accepted]))
+    log_baseline_event(settings, event("reset", 150, 1))
+    expected = contents(read_baseline(settings, SPEC, decisions, 200))
+    seed = event("seed", 150, 2, ruleset=SPEC.ruleset())
+    write_seed(settings, seed, [Entry(START - timedelta(hours=n), 150, tuple(measure(rng)), {}, True) for n in range(1, 49)])
+    log_baseline_event(settings, seed)
+    assert contents(read_baseline(settings, SPEC, decisions, 200)) != expected
+    log_baseline_event(settings, event("reset", 150, 3))
+    assert contents(read_baseline(settings, SPEC, decisions, 200)) == expected
 
 
 def test_a_pin_a_reset_and_an_earlier_version(stream, tmp_path):
