@@ -4,6 +4,7 @@ Belongs here: the commands that start Spark. Does not: the others (test_cli), or
 """
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from lakehouse_assets.cli import common
 from lakehouse_assets.cli.checks import add_to_file
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.source_map import SourceMap
+from lakehouse_assets.decisions.rehearsal import CleanSummary, Rehearsal
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs.dry_run import gold_run
@@ -210,6 +212,17 @@ def test_a_rehearsal_that_cannot_be_is_refused(lake, arguments, text):
     refused = run("rehearse", *arguments)
     assert isinstance(refused.exception, RefusedError)
     assert text in str(refused.exception)
+
+
+def test_a_rehearsal_without_a_changed_row_shows_no_share(monkeypatch):
+    """So a build that asks for one does not pass."""
+    empty = Rehearsal("readings", 0, (), CleanSummary(), (), (), 2, {}, {})
+    monkeypatch.setattr(common, "select_tables", lambda *_: [SimpleNamespace(spec=readings())])
+    monkeypatch.setattr("lakehouse_assets.operations.rehearse.rehearse", lambda *_: empty)
+    assert run("rehearse", "readings").exit_code == 0
+    refused = run("rehearse", "readings", "--at-least", "0.9")
+    assert isinstance(refused.exception, CheckFailedError)
+    assert "no fault changed any row, and --at-least asks for 90%" in str(refused.exception)
 
 
 @pytest.mark.exhaustive(seconds=20)
