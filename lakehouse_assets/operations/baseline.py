@@ -4,6 +4,7 @@ Belongs here: what concerns a table's files and windows. Does not: the request i
 windows join the baseline.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,7 @@ from lakehouse_assets.contracts.windows import MINUTES, Cadence, Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.decisions.drift.pseudonyms import NameMask, name_mask
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.errors import RefusedError
@@ -133,7 +135,7 @@ def seed(
         cut = cut.where(F.unix_micros("p_extracted_at") >= min(newest))
         measured = measure_windows(cut, drift, path, name_mask(spec), personal=bool(spec.pii_columns))
         entries.extend(judge_in_order(read_baseline(run.settings, spec, comparable(decisions), after), measured, after))
-        rows_in = sum(max(m.rows for m in entry.measured) for entry in entries)
+        rows_in = sum(_count_rows(entry.measured) for entry in entries)
         origin = {"source": path, "version": version, "column": column}
         if content.get("cadence"):
             origin["cadence"] = windows.cadence
@@ -149,6 +151,15 @@ def seed(
     if not isinstance(spec, TableSpec):
         content["cadence"] = windows.cadence  # a table has only one
     return apply_once(run, completing, "seed", by, because, details, content, write)
+
+
+def _count_rows(measured: Sequence[Measurement]) -> int:
+    """A window's rows: those of all strata of a feature."""
+    rows = Counter[str]()
+    for profile in measured:
+        if isinstance(profile, Profile):
+            rows[profile.feature] += profile.rows
+    return max(rows.values(), default=0)
 
 
 def _to_windows(rows: DataFrame, windows: SeedWindows, drift: DriftSpec, path: str) -> DataFrame:

@@ -109,8 +109,10 @@ def test_a_seed_keeps_the_newest_windows_of_the_tables_own_cadence(spark, settin
     entries = baseline.read_baseline_version(settings, hourly, None).entries
     assert entries[-1].window == datetime(2023, 12, 25, 23, tzinfo=UTC)
     start = datetime(2024, 1, 3, tzinfo=UTC)
-    weekly = readings(name="weekly", drift=drift, extraction={"cadence": "weekly", "start": start})
-    baseline.seed(runner(spark, settings, weekly), elsewhere, SeedWindows.of_table(weekly, "taken"), **REQUEST)
+    by_sensor = {**drift, "features": [{"name": "value", "by": "sensor"}]}
+    weekly = readings(name="weekly", drift=by_sensor, extraction={"cadence": "weekly", "start": start})
+    decision = baseline.seed(runner(spark, settings, weekly), elsewhere, SeedWindows.of_table(weekly, "taken"), **REQUEST)
+    assert decision.extra["rows"] == 4800
     starts = [entry.window for entry in baseline.read_baseline_version(settings, weekly, None).entries]
     assert starts == [datetime(2023, *day, tzinfo=UTC) for day in ((11, 29), (12, 6), (12, 13), (12, 20))]
 
