@@ -12,7 +12,9 @@ Window = TypeVar("Window")
 
 
 def is_doubtful(decision: Decision) -> bool:
-    """Whether drift raised a warning of an accepted window, and no person has decided on it."""
+    """Whether drift raised a warning of an accepted window by itself, and no person has decided on it. A warning over several
+    windows is none: each of them is usual.
+    """
     if decision.kind != "judged" or decision.drift_p_value is None:
         return False
     if is_of_stream(decision.ruleset):

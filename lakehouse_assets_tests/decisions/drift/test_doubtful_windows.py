@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.drift_faults import SPEC, learn, window
-from lakehouse_assets.contracts.decision import Counts, Decision
+from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
 from lakehouse_assets.decisions.drift.doubtful_windows import DoubtfulWindows, is_doubtful
 from lakehouse_assets.decisions.drift.judge import judge_drift
 
+OVER_WINDOWS = Reason("drift", "warning", "failed", "report", 0, "has been higher for 3 windows")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
@@ -56,11 +57,12 @@ def decision(**fields):
     [
         ({}, False), ({"drift_p_value": 0.05}, True), ({"drift_p_value": 0.0501}, False), ({"drift_p_value": 0.001}, True),
         ({"drift_p_value": 0.001, "kind": "released"}, False), ({"drift_p_value": 0.001, "kind": "rejudged"}, False),
-        ({"drift_p_value": 0.05, "ruleset": "{}"}, False), ({"drift_p_value": 0.05, "ruleset": '{"drift": null}'}, False),
+        ({"drift_p_value": 0.5, "reasons": (OVER_WINDOWS,)}, False), ({"drift_p_value": 0.05, "ruleset": "{}"}, False),
+        ({"drift_p_value": 0.05, "ruleset": '{"drift": null}'}, False),
     ],
 )  # fmt: skip
 def test_a_person_who_decided_is_not_doubted(fields, doubtful):
-    """Nor is what has no drift."""
+    """Nor is what has no drift, or a warning over several windows alone."""
     assert is_doubtful(decision(**fields)) is doubtful
 
 
