@@ -62,7 +62,7 @@ def _drift_errors(decision: Decision) -> dict[str, str]:
     """The error that kept drift from being judged, if any: what the baseline lacked then, it may have today."""
     if decision.drift is not None:
         return {}
-    return {"drift": each["message"] for each in decision.checks if (each["check"], each["status"]) == ("drift", "error")}
+    return {each["check"]: each["message"] for each in decision.checks if (each["check"], each["status"]) == ("drift", "error")}
 
 
 def replay(run: Run, decision: Decision) -> Decision:
