@@ -52,7 +52,7 @@ def check_rehearse(
         result = rehearse(run, request, lambda text: status.update(escape(f"{table}: {text}")))
     _show(result, page, as_json)
     if at_least and not result.faults:
-        raise CheckFailedError(f"{table}: no fault changed any row, and --at-least asks for {at_least:.0%} of the faulty copies")
+        raise CheckFailedError(f"{table}: no fault changed any row, and --at-least asks for {at_least:.0%} of faulty copies")
     if result.share_detected < at_least:
         raise CheckFailedError(
             f"{table}: {result.share_detected:.0%} of the faulty copies were seen, and --at-least asks for {at_least:.0%}"
