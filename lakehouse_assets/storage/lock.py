@@ -5,6 +5,7 @@ Belongs here: choosing between the two, and holding it. Does not: the work under
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -63,6 +64,7 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
             if lease.took_over and FENCED not in lease.fenced:
                 lease.absent = fence(holder.files, lease.name, lease.number, lease.to_fence)
                 lease.fenced.add(FENCED)
+            lease.at_end = partial(guards.end_writes, settings, lease)
             guards.begin_writes(settings, lease)
         except BaseException:
             holder.abandon(lease)
@@ -80,8 +82,6 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
                 raise LeaseLostError(table) from error
             raise
         finally:
-            if lease.users == 1:
-                guards.end_writes(settings, lease)
             holder.leave(lease, failed=failed)
 
 

@@ -57,7 +57,7 @@ def begin_writes_at(path: str, lease: "Lease") -> None:
 
 def end_writes(settings: Settings, lease: "Lease") -> None:
     """Let this process write the lease's tables no more."""
-    for path in [path for path, other in _guards.items() if other is lease]:
+    for path in [path for path, other in list(_guards.items()) if other is lease]:
         _guards.pop(path, None)
         _set_property("lakehouse.lease", path, None)
         _set_property("lakehouse.unfenced", path, None)

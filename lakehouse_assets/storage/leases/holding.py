@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +37,8 @@ class Lease:
     """``number``: the fencing number; it is higher than that of each earlier holder. ``newest``: of the last file that this
     process wrote. ``took_over``: the holder before did not release it. ``users``: blocks that are within it. ``failed``: one of
     them ended with an error, so that a request of its may still be under way. ``to_fence``: the tables that it fences first;
-    None: all. ``absent``: those of them that did not exist, so that the former holder may still create them.
+    None: all. ``absent``: those of them that did not exist, so that the former holder may still create them. ``at_end``: called
+    when its last block ends.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Lease:
     to_fence: frozenset[str] | None = None
     absent: frozenset[str] = frozenset()
     changing: threading.RLock = field(default_factory=threading.RLock)
+    at_end: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -92,6 +94,8 @@ class LeaseHolder:
             lease.users -= 1
             lease.failed |= failed
             lease.idle_since = None if lease.users else now()
+            if not lease.users:
+                lease.at_end()  # before another thread's block can begin
             is_old = now() - lease.acquired_at > self.seconds
             ends = lease.users == 0 and (lease.is_lost or lease.failed or is_old)
             if ends and self.leases.get(lease.name) is lease:

@@ -337,6 +337,34 @@ def test_a_folder_is_removed_under_a_current_lease_only(leased, settings):
         confirm_lock(leased, "weather")
 
 
+def test_a_block_that_ends_leaves_the_block_of_another_thread_its_guards(leased, monkeypatch):
+    """That block begins in the moment in which the guards of the first one end."""
+    end, has_begun, has_left, leases = guards.end_writes, threading.Event(), threading.Event(), []
+
+    def other_block() -> None:
+        with table_lock(leased, "weather"):
+            has_begun.set()
+            assert has_left.wait(10)
+            leases.append(guards.lease_of(leased, "weather"))
+
+    other = threading.Thread(target=other_block)
+
+    def end_late(*arguments) -> None:
+        if other.ident is None:
+            other.start()
+            has_begun.wait(0.5)
+        end(*arguments)
+
+    monkeypatch.setattr(guards, "end_writes", end_late)
+    with table_lock(leased, "weather"):
+        pass
+    assert has_begun.wait(10)
+    has_left.set()
+    other.join(10)
+    assert [lease is not None for lease in leases] == [True]
+    assert guards.lease_of(leased, "weather") is None, "they end with the last block"
+
+
 def test_each_lease_stages_in_a_folder_of_its_own(leased, settings):
     with table_lock(settings, "weather"):
         assert staging_path(settings, "weather", "run") == settings.path("staging", "weather", "run")
