@@ -29,7 +29,7 @@ except ImportError as error:
         "install the extra `postgres` of lakehouse-assets"
     ) from error
 
-from sqlalchemy import Engine, NullPool, text
+from sqlalchemy import Engine, NullPool, event, text
 
 from lakehouse_assets.orchestration.dagster_storage import ChecksInOnePass
 
@@ -104,9 +104,10 @@ class LakehousePostgresStorage(DagsterPostgresStorage):
         self._event_log_storage = LakehousePostgresEventLogStorage(
             postgres_url, should_autocreate_tables, token_provider=token_provider
         )
-        if token_provider is None:
-            for storage in (self._event_log_storage, self._run_storage, self._schedule_storage):
+        for storage in (self._event_log_storage, self._run_storage, self._schedule_storage):
+            if token_provider is None:
                 storage._engine = _open_engine(postgres_url)
+            _keep_utc(storage)
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "LakehousePostgresStorage":
@@ -133,3 +134,21 @@ def _open_engine(postgres_url: str) -> Engine:
     # A fork must not talk on its parent's connection.
     os.register_at_fork(after_in_child=lambda: engine.dispose(close=False))
     return engine
+
+
+def _keep_utc(storage: Any) -> None:
+    """Let a storage's connections have the time zone UTC: Dagster reads the times that the database sets as UTC."""
+    for_webserver = storage.optimize_for_webserver
+
+    def optimize_for_webserver(*arguments: Any, **options: Any) -> None:
+        for_webserver(*arguments, **options)  # opens an engine of its own
+        event.listen(storage._engine, "connect", _use_utc)
+
+    storage.optimize_for_webserver = optimize_for_webserver
+    event.listen(storage._engine, "connect", _use_utc)
+
+
+def _use_utc(connection: Any, _: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TIME ZONE 'UTC'")
+    connection.commit()

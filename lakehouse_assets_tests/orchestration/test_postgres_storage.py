@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from threading import Barrier, Event
@@ -187,6 +188,19 @@ def test_one_connection_stays_and_a_lost_one_is_opened_anew(server, instance, tm
     server.run(f"SELECT pg_terminate_backend(pid) {mine}")
     instance.report_runless_asset_event(dg.AssetMaterialization("connected"))
     assert len(instance.fetch_materializations(dg.AssetKey("connected"), limit=100).records) == 8
+
+
+def test_times_are_those_of_utc_on_a_server_of_another_zone(server, tmp_path, monkeypatch):
+    """The database sets the time of a run's creation. Dagster reads it as UTC, and failed tries are counted by it."""
+    server.run("CREATE DATABASE elsewhere")
+    server.run("ALTER DATABASE elsewhere SET timezone = 'Asia/Tokyo'")
+    monkeypatch.setenv("DAGSTER_PG_DB", "elsewhere")
+    with dg.DagsterInstance.from_config(str(write_home(tmp_path / "zone"))) as instance:
+        create_run_for_test(instance)
+        instance.optimize_for_webserver(statement_timeout=1000, pool_recycle=60, max_overflow=1)
+        create_run_for_test(instance)
+        created = [record.create_timestamp.replace(tzinfo=UTC) for record in instance.get_run_records()]
+    assert [abs(datetime.now(UTC) - at) < timedelta(minutes=5) for at in created] == [True, True]
 
 
 def test_a_slot_is_claimed_once(instance):
