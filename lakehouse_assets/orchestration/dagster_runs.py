@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import dagster as dg
+from dagster._core.code_pointer import CodePointer, ModuleCodePointer
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
@@ -21,10 +22,18 @@ from dagster._grpc.impl import core_execute_run
 from dagster._grpc.types import GetCurrentRunsResult
 from dagster._utils.hosted_user_process import recon_job_from_origin
 from dagster._utils.interrupts import capture_interrupts
+from dagster._utils.test.definitions import LazyDefinitions
 
 __all__ = ["CheckRunHealthResult", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
 
-_definitions = lru_cache(maxsize=1)(ReconstructableRepository.get_definition)
+_dagsters_own = ReconstructableRepository.get_definition
+_loaded: set[CodePointer] = set()
+
+
+@lru_cache(maxsize=1)
+def _definitions(repository: ReconstructableRepository) -> dg.RepositoryDefinition:
+    _loaded.add(repository.pointer)
+    return _dagsters_own(repository)
 
 
 def keep_definitions() -> None:
@@ -32,11 +41,18 @@ def keep_definitions() -> None:
     ReconstructableRepository.get_definition = _definitions  # type: ignore[method-assign]
 
 
-def forget_definitions() -> None:
-    """Load the definitions again before the next run."""
+def forget_definitions() -> bool:
+    """Load the definitions again before the next run. Return whether they are then made anew: those that a module makes when it
+    is imported (no `@dg.definitions`) are made once in a process.
+    """
     _definitions.cache_clear()
     ReconstructableJob.get_repository_definition.cache_clear()
     ReconstructableJob.get_definition.cache_clear()
+    return all(_is_made_anew(pointer) for pointer in _loaded)
+
+
+def _is_made_anew(pointer: CodePointer) -> bool:
+    return isinstance(pointer, ModuleCodePointer) and isinstance(pointer.load_target(), LazyDefinitions)
 
 
 def code_location(run: dg.DagsterRun) -> str | None:

@@ -80,8 +80,8 @@ class WorkerProcess:
         self.giver = request.giver or self.giver
         if self.failed or self.dependencies.code_changed() or not self._java_answers():
             self._restart()
-        if self.dependencies.definitions_changed():
-            forget_definitions()
+        if self.dependencies.definitions_changed() and not forget_definitions():
+            self._restart()
         try:
             self.failed = not self._execute(request)
         finally:
