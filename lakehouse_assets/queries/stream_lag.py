@@ -4,7 +4,7 @@ Belongs here: reading it, without Spark. Does not: who is told (orchestration, c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,25 +31,34 @@ class StreamLag:
 
     def describe(self) -> str:
         """Return one sentence."""
-        newest = f"the newest window is {self.newest.key}" if self.newest else "no window was taken yet"
         waits = f"{self.waiting:,} {self.unit} wait" if self.waiting is not None else f"what waits is unknown: {self.error}"
-        return f"{waits}; {newest}, {_short(self.since)} ago" if self.newest else f"{waits}; {newest}"
+        return f"{waits}; {self.describe_newest()}"
+
+    def describe_newest(self) -> str:
+        """Return the part of it that no source is asked for."""
+        return f"the newest window is {self.newest.key}, {_short(self.since)} ago" if self.newest else "no window was taken yet"
 
 
 def read_lag(settings: Settings, spec: TableSpec, now: datetime, feed: Feed | None = None) -> StreamLag:
     """Return how far a stream is behind. ``feed``: one that is open."""
-    recorded: Mapping[datetime, str] = read_positions(settings, spec.name)
-    newest = spec.extraction.window_at(max(recorded)) if recorded else None
-    since = max(now - (newest.start if newest else spec.extraction.start), timedelta(0))
+    recorded = read_positions(settings, spec.name)
+    unasked = recorded_lag(spec, recorded, now)
     own = feed or open_feed(spec, settings)
     try:
         waiting = own.waiting(recorded, now)
     except (SourceError, EnvironmentMissing, ConfigError) as error:
-        return StreamLag(newest, since, None, error=str(error))
+        return replace(unasked, error=str(error))
     finally:
         if feed is None:
             own.close()
-    return StreamLag(newest, since, waiting.number, waiting.unit)
+    return replace(unasked, waiting=waiting.number, unit=waiting.unit, error=None)
+
+
+def recorded_lag(spec: TableSpec, recorded: Mapping[datetime, str], now: datetime) -> StreamLag:
+    """Return how far a stream is behind by its ``recorded`` positions alone. Asks no source."""
+    newest = spec.extraction.window_at(max(recorded)) if recorded else None
+    since = max(now - (newest.start if newest else spec.extraction.start), timedelta(0))
+    return StreamLag(newest, since, None, error="its source was not asked")
 
 
 def lag_row(table: str, lag: StreamLag, *, full: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Belongs here: the mapping as a table of cases, and stories on a real instance. D
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -24,7 +25,7 @@ from lakehouse_assets.orchestration.assets.partition_metadata import silver_part
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.assets.partitions import partition_key, partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
-from lakehouse_assets.orchestration.healing.overdue import report_overdue
+from lakehouse_assets.orchestration.healing.overdue import overdue_check, report_overdue
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
 from lakehouse_assets.orchestration.healing.source_state import poll_sources
@@ -313,7 +314,7 @@ def test_a_streams_windows_are_reported_by_the_hour_and_nothing_polls_its_source
     assert world.run().ranges == []
 
 
-def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path):
+def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path, monkeypatch):
     table = streamed()
     late = table.model_copy(update={"extraction": table.extraction.model_copy(update={"overdue_after": "10m"})})
     settings = lake_settings(tmp_path)
@@ -330,9 +331,18 @@ def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path):
     assert (lag.waiting, lag.since, lag.newest) == (0, timedelta(minutes=9), late.extraction.window_at(START))
     evaluations, overdue = report_overdue(instance, settings, [late], [late], {}, now)
     assert (overdue, [e.passed for e in evaluations]) == ({"readings": ""}, [True])
-    evaluations, overdue = report_overdue(instance, settings, [late], [late], overdue, now + timedelta(minutes=2))
+    wait = timedelta(minutes=2)
+    with monkeypatch.context() as patch:  # six brokers that are away would take longer than a tick may
+        patch.setattr("lakehouse_assets.queries.stream_lag.open_feed", lambda *_: pytest.fail("its source is not asked"))
+        evaluations, overdue = report_overdue(instance, settings, [late], [late], overdue, now + wait)
     assert [e.passed for e in evaluations] == [False]
-    assert "nothing was taken for more than 10m: 0 files wait" in str(evaluations[0].description)
+    newest = f"nothing was taken for more than 10m: the newest window is {late.extraction.window_at(START).key}, 11 min ago"
+    assert newest in str(evaluations[0].description)
+    job = dg.define_asset_job("job", dg.AssetSelection.all_asset_checks())
+    definitions = dg.Definitions(asset_checks=[overdue_check(settings, late)], jobs=[job])
+    monkeypatch.setattr("lakehouse_assets.orchestration.healing.overdue.datetime", SimpleNamespace(now=lambda _: now + wait))
+    [result] = definitions.resolve_job_def("job").execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert "nothing was taken for more than 10m: 0 files wait" in str(result.description)
     assert report_overdue(instance, settings, [late], [late], overdue, now + timedelta(minutes=3))[0] == []
     [full] = stream_rows(settings, [late], now, full=True)
     assert (full["waiting"], full["unit"], full["seconds_since_newest_window"]) == (0, "files", 540.0)
