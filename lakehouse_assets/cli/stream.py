@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli import common, terminal
-from lakehouse_assets.errors import EvidenceError, LakehouseError, RefusedError, RunFailedError, SourceError
+from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -60,9 +60,9 @@ def stream(
 
 
 def joined_error(failures: Mapping[str, Exception]) -> LakehouseError:
-    """Return one error for the tables that failed: a source's, or of damaged evidence, where all are that."""
-    kinds = {type(error) for error in failures.values()}
-    kind = SourceError if kinds == {SourceError} else EvidenceError if kinds == {EvidenceError} else RunFailedError
+    """Return one error for the tables that failed: a source's, of damaged evidence or of this machine, where all are that."""
+    kinds = (SourceError, EvidenceError, EnvironmentMissing)
+    kind = next((kind for kind in kinds if all(isinstance(each, kind) for each in failures.values())), RunFailedError)
     return kind("\n".join(f"{name}: {error}" for name, error in sorted(failures.items())))
 
 

@@ -16,13 +16,14 @@ import pytest
 
 from lakehouse_assets.cli.stream import joined_error
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import ConfigError, EvidenceError, RunFailedError, SourceError
+from lakehouse_assets.errors import ConfigError, DiskError, EnvironmentMissing, EvidenceError, RunFailedError, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import write_cursors
 from lakehouse_assets.orchestration.streams import report
 from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.service import StreamService
+from lakehouse_assets.orchestration.streams.table_stream import TableStream
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
@@ -133,12 +134,36 @@ def test_a_clock_that_is_put_back_delays_no_stream(tmp_path, instance):
     assert stream.due_at == START
 
 
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_table_that_lacks_a_variable_ends_no_other_stream(tmp_path, instance, monkeypatch, caplog, available_now):
+    service = make_service(tmp_path, instance, [[streamed(), streamed().model_copy(update={"name": "others"})]])
+    service.available_now = available_now
+    service._load_streams()
+    missing = EnvironmentMissing("the environment has no LAKEHOUSE_SECRET_A")
+
+    def take_turn(stream: TableStream, *_: Any) -> dict[Any, Any]:
+        turns.append(stream.spec.name)
+        if stream.spec.name == "readings":
+            raise missing
+        return {}
+
+    turns: list[str] = []
+    monkeypatch.setattr(TableStream, "take_turn", take_turn)
+    with caplog.at_level(logging.WARNING, "lakehouse.stream"):
+        for stream in service.streams.values():
+            service._take_turn(stream, lambda *_: pytest.fail("no run"))
+    assert turns == ["readings", "others"]
+    assert "readings: the environment has no LAKEHOUSE_SECRET_A (tried again)" in caplog.text
+    assert service.failures == ({"readings": missing} if available_now else {})
+
+
 @pytest.mark.parametrize(
     ("errors", "code"),
     [
         ([SourceError("no answer")], SourceError.exit_code),
         ([EvidenceError("a file is gone"), EvidenceError("another")], EvidenceError.exit_code),
         ([EvidenceError("a file is gone"), SourceError("no answer")], RunFailedError.exit_code),
+        ([EnvironmentMissing("no LAKEHOUSE_SECRET_A"), DiskError("full")], EnvironmentMissing.exit_code),
         ([ValueError("a mistake of ours")], RunFailedError.exit_code),
     ],
 )

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import ConfigError, EnvironmentMissing, LakehouseError
+from lakehouse_assets.errors import ConfigError, LakehouseError
 from lakehouse_assets.measures.error_text import masked_text, plain_text
 from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
@@ -62,7 +62,7 @@ class StreamService:
 
     def serve(self) -> None:
         """Serve until `stopping` is set, or with ``available_now`` until what waited is taken. The window that is under way is
-        finished first. Raises EnvironmentMissing.
+        finished first. Raises EnvironmentMissing where Spark cannot start.
         """
         dependencies = Dependencies(self.settings)
         self._load_streams()
@@ -100,8 +100,6 @@ class StreamService:
         began = self.clock()
         try:
             published = stream.take_turn(make_run, began)
-        except EnvironmentMissing:
-            raise
         except Exception as error:
             self._say_error(stream, error)
             if self.available_now:
