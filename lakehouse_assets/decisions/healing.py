@@ -204,4 +204,9 @@ def split_range(windows: Sequence[Window], tries: int = 1) -> list[list[Window]]
 
 def due_ranges(statuses: Iterable[WindowStatus], now: datetime) -> list[list[Window]]:
     """Return the ranges to request now: those whose next try is due, and those that were overlooked."""
-    return plan_ranges(s for s in statuses if s.next_step in ("retry", "daemon") and s.due_at is not None and s.due_at <= now)
+    return plan_ranges(status for status in statuses if is_due(status, now))
+
+
+def is_due(status: WindowStatus, now: datetime) -> bool:
+    """Whether a window's next try is due, or it was overlooked."""
+    return status.next_step in ("retry", "daemon") and status.due_at is not None and status.due_at <= now

@@ -29,8 +29,9 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
-from lakehouse_assets.orchestration.healing.retries import gold_is_current, stopped_evaluation
+from lakehouse_assets.orchestration.healing.retries import stopped_evaluation
 from lakehouse_assets.orchestration.healing.source_state import SHOWN, Fingerprints, poll_sources
+from lakehouse_assets.orchestration.healing.stale_gold import gold_is_current
 from lakehouse_assets.orchestration.healing.window_state import ONE_TRY, read_statuses, window_assets
 from lakehouse_assets.orchestration.jobs.audits import CHECK as AUDIT_CHECK
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET
@@ -156,7 +157,11 @@ class ForegroundRun:
     def _rewrite_gold(self, table: WrittenTable, specs: Sequence[TableSpec]) -> None:
         for gold in table.spec.gold:
             name = f"gold_{gold.name}"
-            if gold_is_current(self.settings, self.instance, gold, table.query_of(gold, specs)):
+            try:
+                if gold_is_current(self.settings, self.instance, gold, table.query_of(gold, specs)):
+                    continue
+            except Exception as error:  # an input that cannot be read stops no other gold
+                self.failures.append((name, error))
                 continue
             self.progress(f"{name}: rewriting")
             if error := execute_assets(self.definitions, self.instance, [asset_key(gold, name)], {}):

@@ -1,6 +1,6 @@
 """Retries: the sensor `retry_failed` for failed windows and stale gold, and the check of windows whose tries are used up.
 
-Belongs here: when a failed window runs again, and whether gold reflects its inputs. Does not: a first run (automation), or the
+Belongs here: when a failed window runs again. Does not: a first run (automation), whether gold is stale (stale_gold), or the
 judgement of windows (decisions.healing).
 """
 
@@ -12,37 +12,32 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset_hash
-from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.healing import WindowStatus, due_ranges
+from lakehouse_assets.decisions.healing import WindowStatus, due_ranges, is_due
 from lakehouse_assets.decisions.naming import first_of
-from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
+from lakehouse_assets.decisions.retry_policy import OVERLOOKED
+from lakehouse_assets.measures.error_text import plain_text
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.assets.window_checks import silver_check_specs
-from lakehouse_assets.orchestration.dagster_internals import UNFINISHED
 from lakehouse_assets.orchestration.healing import window_state
-from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
+from lakehouse_assets.orchestration.healing.run_keys import FINISHED, next_run_key
+from lakehouse_assets.orchestration.healing.stale_gold import Golds, stale_gold_requests
 from lakehouse_assets.orchestration.step_boundary import masked_check
-from lakehouse_assets.pipeline.evidence import gold_lies_whole
-from lakehouse_assets.pipeline.gold_inputs import input_path, inputs_now
 from lakehouse_assets.reports.healing_status import status_rows
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.reports.markdown import table as markdown_table
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage import logs
 
 CHECK = "no_window_left_failed"
 SHOWN = 50
 # The end of a run is recorded late, and clocks differ.
 SLACK = timedelta(minutes=5)
-RUN_KEY = "dagster/run_key"  # Dagster's tag of a run that a sensor asked for
-Golds = Sequence[tuple[GoldSpec, GoldQuery]]
 
 
 def window_check_keys(spec: TableSpec) -> list[dg.AssetCheckKey]:
@@ -64,13 +59,15 @@ def run_request(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict
 @dataclass
 class RetryPlan:
     """The requests and check results of one tick. ``cursor``: since when failed runs count as new, the hour of the last search
-    for overlooked windows, and the tables with failed windows, each with those whose tries are used up.
+    for overlooked windows, and the tables with failed windows, each with those whose tries are used up. ``warnings``: tables
+    that cannot be read, which stop no other table.
     """
 
     cursor: str = ""
     requests: list[dg.RunRequest] = field(default_factory=list)
     evaluations: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     waiting: int = 0
+    warnings: list[str] = field(default_factory=list)
 
 
 def plan_retries(
@@ -87,29 +84,54 @@ def plan_retries(
     by_name = {spec.name: spec for spec in specs}
     before = json.loads(cursor) if cursor else {"since": None, "hour": None, "left": {}}
     plan = RetryPlan()
-    stopped_by_table: dict[str, list[str]] = {}
     hour = f"{now:%Y-%m-%dT%H}"
     # Where the clock was set back, nothing has been searched for from now on.
     since = min(before["since"], (now - SLACK).isoformat()) if before["since"] else None
     names = {*before["left"], *_tables_with_failures(instance, specs, since)} & set(by_name)
     if hour != before["hour"]:
-        names |= {name for name, spec in by_name.items() if window_state.may_be_overlooked(instance, settings, spec)}
-        plan.requests += stale_gold_requests(instance, settings, golds)
+        names |= {name for name, spec in by_name.items() if _may_be_overlooked(instance, settings, spec)}
+        plan.requests += stale_gold_requests(instance, settings, golds, plan.warnings)
+    left: dict[str, list[str]] = {}
     for name in sorted(names):
-        spec = by_name[name]
-        statuses = window_state.read_statuses(instance, settings, spec, now)
-        failed = [s for s in statuses if s.failed_tries]
-        stopped = [s.window.key for s in failed if s.next_step == "stopped"]
-        due = partitions_of_ranges(spec, due_ranges(statuses, now))
-        plan.requests += [_request(settings, spec, windows, statuses) for windows in due]
-        plan.waiting += len(failed) - len(stopped)
-        if stopped != before["left"].get(name, []):
-            plan.evaluations.append(stopped_evaluation(spec, statuses))
-        if failed:
-            stopped_by_table[name] = stopped
-    state = {"since": (now - SLACK).isoformat(), "hour": hour, "left": stopped_by_table}
+        stopped_before = before["left"].get(name, [])
+        try:
+            stopped = _plan_table(plan, instance, settings, by_name[name], now, stopped_before)
+        except Exception as error:
+            plan.warnings.append(f"{name}: a later tick looks for its retries: {plain_text(error)}")
+            stopped = stopped_before
+        if stopped is not None:
+            left[name] = stopped
+    state = {"since": (now - SLACK).isoformat(), "hour": hour, "left": left}
     plan.cursor = json.dumps(state, sort_keys=True)
     return plan
+
+
+def _may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> bool:
+    """Whether some window may need a run. Of a table that cannot be read, the plan gives the reason."""
+    try:
+        return window_state.may_be_overlooked(instance, settings, spec)
+    except Exception:
+        return True
+
+
+def _plan_table(
+    plan: RetryPlan,
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    spec: TableSpec,
+    now: datetime,
+    stopped_before: Sequence[str],
+) -> list[str] | None:
+    """Add what a table needs to the plan. Return the windows whose tries are used up; None without a failed window."""
+    statuses = window_state.read_statuses(instance, settings, spec, now)
+    failed = [s for s in statuses if s.failed_tries]
+    stopped = [s.window.key for s in failed if s.next_step == "stopped"]
+    due = partitions_of_ranges(spec, due_ranges(statuses, now))
+    plan.requests += [_request(instance, settings, spec, windows, statuses, now) for windows in due]
+    plan.waiting += len(failed) - len(stopped)
+    if stopped != stopped_before:
+        plan.evaluations.append(stopped_evaluation(spec, statuses))
+    return stopped if failed else None
 
 
 def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = ()) -> dg.SensorDefinition:
@@ -128,26 +150,37 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
     )
     def retry_failed(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         plan = plan_retries(context.instance, settings, specs, context.cursor, datetime.now(UTC), golds)
+        for warning in plan.warnings:
+            context.log.warning(escape_controls(warning))
         if not plan.requests and not plan.evaluations:
             context.update_cursor(plan.cursor)
-            return dg.SkipReason(
-                f"{plan.waiting} failed windows wait for their next try" if plan.waiting else "nothing to try again"
-            )
+            waits = f"{plan.waiting} failed windows wait for their next try" if plan.waiting else "nothing to try again"
+            return dg.SkipReason("; ".join([*map(escape_controls, plan.warnings), waits]))
         requests = in_one_process(plan.requests, context.repository_def)
         return dg.SensorResult(run_requests=requests, asset_events=plan.evaluations, cursor=plan.cursor)
 
     return retry_failed
 
 
-def _request(settings: Settings, spec: TableSpec, windows: Sequence[Window], statuses: Sequence[WindowStatus]) -> dg.RunRequest:
-    of_first = [s for s in statuses if spec.extraction.partition(s.window) == windows[0]]
+def _request(
+    instance: dg.DagsterInstance,
+    settings: Settings,
+    spec: TableSpec,
+    windows: Sequence[Window],
+    statuses: Sequence[WindowStatus],
+    now: datetime,
+) -> dg.RunRequest:
+    """Return a request for these windows or partitions, the first of which is due."""
+    of_first = [s for s in statuses if is_due(s, now) and spec.extraction.partition(s.window) == windows[0]]
     status = max(of_first, key=lambda s: s.failed_tries)
     # The same try of the same windows is requested once, even if a tick is repeated.
-    why = f"{status.failed_tries} {status.due_at}"
-    if not status.failed_tries:
-        # An overlooked window follows a decision that was not applied, or a change: there may be several of these.
-        why += f" {ledger.last_number(logs.decisions(settings, spec.name))}"
-    return run_request(spec, windows, why, {"lakehouse/try": str(status.failed_tries + 1)})
+    why, tags = f"{status.failed_tries} {status.due_at}", {"lakehouse/try": str(status.failed_tries + 1)}
+    if status.failed_tries:
+        return run_request(spec, windows, why, tags)
+    # An overlooked window follows a decision that was not applied, or a change: there may be several of these.
+    request = run_request(spec, windows, f"{why} {ledger.last_number(logs.decisions(settings, spec.name))}", tags)
+    # A lake that is lost twice, or restored twice, has the same decisions: its last run was as long ago as a first report.
+    return request._replace(run_key=next_run_key(instance, str(request.run_key), FINISHED, now - OVERLOOKED))
 
 
 def _tables_with_failures(instance: dg.DagsterInstance, specs: Sequence[TableSpec], since: str | None) -> set[str]:
@@ -186,45 +219,3 @@ def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecks
 
     description = f"No window has stopped after {spec.extraction.retries + 1} failed tries: `lakehouse heal status`."
     return masked_check(asset_key(spec, f"silver_{spec.name}"), CHECK, description, bool(spec.pii_columns), result)
-
-
-def stale_gold_requests(instance: dg.DagsterInstance, settings: Settings, golds: Golds) -> list[dg.RunRequest]:
-    """Return requests for gold that is stale and has no run queued: an input changed during gold's run, or that run was
-    cancelled. The same inputs are requested once; a failed run is retried by its condition.
-    """
-    if not golds or not automation_is_on(instance):
-        return []
-    busy = {key for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)) for key in run.asset_selection or ()}
-    requests = []
-    for gold, query in golds:
-        key, inputs = asset_key(gold, f"gold_{gold.name}"), inputs_of(gold, query)
-        if busy & {key, *(input_key(gold, name) for name in inputs)} or gold_is_current(settings, instance, gold, query):
-            continue
-        now = inputs_now(settings, gold, inputs)
-        versions = " ".join(f"{name} {version} {now.tables[name]}" for name, version in now.versions.items())
-        # With the decisions so far: a table that is lost twice is requested twice.
-        number = ledger.last_number(logs.decisions(settings, f"gold_{gold.name}"))
-        run_key = _after_cancelled(instance, f"gold_{gold.name} {ruleset_hash(gold, query)} {versions} {number}")
-        requests.append(dg.RunRequest(run_key=run_key, asset_selection=[key]))
-    return requests
-
-
-def _after_cancelled(instance: dg.DagsterInstance, run_key: str) -> str:
-    """Return this run key, or one that follows from it where its run was cancelled: Dagster starts no second run of a key."""
-    while runs := instance.get_runs(dg.RunsFilter(tags={RUN_KEY: run_key}, statuses=[dg.DagsterRunStatus.CANCELED]), limit=1):
-        run_key = f"{run_key} {runs[0].run_id}"
-    return run_key
-
-
-def gold_is_current(settings: Settings, instance: dg.DagsterInstance, gold: GoldSpec, query: GoldQuery) -> bool:
-    """Whether gold was judged on today's input versions by today's rules and recorded, or an input does not exist yet."""
-    name = f"gold_{gold.name}"
-    inputs = inputs_of(gold, query)
-    if not all(delta.exists(input_path(settings, gold, each)) for each in inputs):
-        return True
-    last = max(logs.decisions(settings, name), key=lambda d: d.number, default=None)
-    if last is None or last.applied_at is None or instance.get_latest_materialization_event(asset_key(gold, name)) is None:
-        return False
-    if last.ruleset_hash != ruleset_hash(gold, query) or not gold_lies_whole(settings, name):
-        return False
-    return inputs_now(settings, gold, inputs).were_read_by(settings, last)

@@ -97,12 +97,12 @@ def _with_tries(
     failed_alone: set[str] = set()
     since = min(reported_at.values(), default=None)
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(FAILED), created_after=since)):
-        run, ended_at = record.dagster_run, _ended_at(record)
+        run, ended = record.dagster_run, ended_at(record)
         for key in windows_of_run(spec, run, by_key):
             # A try before the source changed says nothing about what it has now.
             if record.create_timestamp.replace(tzinfo=UTC) >= reported_at.get(key, datetime.max.replace(tzinfo=UTC)):
                 tries, name = failed_at[key], run.tags.get(ONE_TRY, run.run_id)
-                tries[name] = max(ended_at, tries.get(name, ended_at))
+                tries[name] = max(ended, tries.get(name, ended))
                 if _has_one_window(run):
                     failed_alone.add(key)
     unfinished = instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED))
@@ -124,7 +124,8 @@ def _with_tries(
     }
 
 
-def _ended_at(record: dg.RunRecord) -> datetime:
+def ended_at(record: dg.RunRecord) -> datetime:
+    """Return when a finished run ended."""
     return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
 
 

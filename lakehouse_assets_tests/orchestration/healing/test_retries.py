@@ -17,13 +17,15 @@ from lakehouse_assets.decisions import retry_policy
 from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.orchestration.assets import window_steps as assets
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun, execute_assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.retries import CHECK, plan_retries, window_check_keys
+from lakehouse_assets.orchestration.healing.run_keys import RUN_KEY
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.pipeline.publish import Published
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import Clockwork
 from lakehouse_assets_tests.support import land, readings, window
@@ -293,3 +295,42 @@ def test_heal_status_lists_a_half_applied_release(shop):
     shop.later = timedelta(hours=7)
     assert shop.tick_retries() == 1
     assert shop.next() == {}
+
+
+def test_a_lake_that_is_lost_twice_is_requested_twice(shop):
+    shop.arrives([1])
+    assert shop.run_days(1, 1)
+    keys = []
+    for _ in range(2):
+        for log in ("decisions", "extractions"):
+            delta.remove_folder(shop.settings.path("ops", log))
+        later = datetime.now(UTC) + timedelta(hours=7)
+        [request] = plan_retries(shop.instance, shop.settings, [SPEC], None, later).requests
+        keys.append(request.run_key)
+        assert shop.run({**request.tags, RUN_KEY: request.run_key}, request.asset_selection)
+        assert plan_retries(shop.instance, shop.settings, [SPEC], None, later).requests == []
+    assert keys[0] != keys[1]
+
+
+def test_a_table_that_cannot_be_read_stops_no_other_table(shop, monkeypatch):
+    other, read = SPEC.model_copy(update={"name": "others"}), window_state.read_statuses
+    shop.arrives([1, 2])
+    shop.poisoned = {2}
+    assert not shop.run_days(2, 2)
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    before = json.dumps({"since": None, "hour": None, "left": {"others": ["2024-01-09"]}})
+
+    def read_one(*arguments):
+        if other in arguments:
+            raise OSError("a part of its log is not there")
+        return read(*arguments)
+
+    monkeypatch.setattr(window_state, "read_statuses", read_one)
+    plan = plan_retries(shop.instance, shop.settings, [other, SPEC], before, in_an_hour)
+    assert [request.tags["lakehouse/try"] for request in plan.requests] == ["2"]
+    assert "others: " in plan.warnings[0]
+    assert json.loads(plan.cursor)["left"] == {"others": ["2024-01-09"], "readings": []}, "what is known of it stays"
+    monkeypatch.undo()
+    again = plan_retries(shop.instance, shop.settings, [other, SPEC], plan.cursor, in_an_hour)
+    assert again.warnings == []
+    assert [str(event.asset_key.path[-1]) for event in again.evaluations] == ["silver_others"], "it has no failed window"
