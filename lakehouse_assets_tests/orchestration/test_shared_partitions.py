@@ -27,9 +27,10 @@ from lakehouse_assets.orchestration.assets.partitions import partition_key, part
 from lakehouse_assets.orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 from lakehouse_assets.orchestration.healing.overdue import overdue_check, report_overdue
 from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.retries import plan_retries
 from lakehouse_assets.orchestration.healing.shared_partitions import partition_requests
 from lakehouse_assets.orchestration.healing.source_state import poll_sources
-from lakehouse_assets.orchestration.healing.source_versions import recorded_versions, version_tags
+from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, version_tags
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
 from lakehouse_assets.pipeline.stream import publish_next
 from lakehouse_assets.queries.stream_lag import read_lag
@@ -278,6 +279,60 @@ def test_the_daemon_requests_an_hour_once_and_again_when_a_window_comes_while_it
     world.instance.delete_run(run.run_id)
     assert tick() == [("2024-05-01-00:00", "2024-05-01-00:00")]
     assert world.tick().total_requested == 0
+
+
+def report(instance: dg.DagsterInstance, partition: str, version: str) -> dg.AssetMaterialization:
+    """Report a partition of the source."""
+    event = dg.AssetMaterialization("source_readings", partition=partition, tags={VERSION_TAG: version})
+    instance.report_runless_asset_event(event)
+    return event
+
+
+def test_a_source_that_returns_to_an_earlier_version_is_requested_again(settings):
+    """Each report once, whether it is stored when it is asked for or not."""
+    keys = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for version in ("0000:a", "0000:b", "0000:a", "0000:b"):
+            hour, now = "2024-05-01-00:00", START + timedelta(hours=1)
+            event = dg.AssetMaterialization("source_readings", partition=hour, tags={VERSION_TAG: version})
+            [unstored] = partition_requests(instance, settings, spec(), [event], now)
+            instance.report_runless_asset_event(event)
+            [stored] = partition_requests(instance, settings, spec(), [], now)
+            [repeated] = partition_requests(instance, settings, spec(), [event], now)
+            report(instance, "2024-05-01-01:00", f"0100:{version[-1]}")  # of another hour
+            [later] = partition_requests(instance, settings, spec(), [], now)
+            assert unstored.run_key == stored.run_key == repeated.run_key == later.run_key
+            keys.append(unstored.run_key)
+    assert len(set(keys)) == 4
+
+
+@pytest.mark.parametrize(
+    ("cadence", "before", "partition", "own"),
+    [
+        ("15min", "2024-05-01-00:00", "2024-05-01", "0000:new"),
+        ("5min", "2024-05-01", "2024-05-01-00:00", "0000:new"),
+        ("1min", "2024-05-01", "2024-05-01-00:00", "0000:new"),
+    ],
+)
+def test_partitions_of_an_earlier_cadence_name_no_window(cadence, before, partition, own):
+    path = "readings/{window:%Y-%m-%dT%H%M}.csv"
+    extraction = {"cadence": cadence, "start": START, "mode": "upsert"}
+    table = spec(source={**spec().source.model_dump(), "path": path}, extraction=extraction)
+    with dg.DagsterInstance.ephemeral() as instance:
+        report(instance, partition, own)
+        report(instance, before, "0000:old 0030:old")
+        assert recorded_versions(instance, table) == {"2024-05-01-00:00": "new"}
+
+
+def test_an_overlooked_partition_is_requested_again_after_another_report(settings):
+    """Its other windows are done, and have no time of their own."""
+    keys = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for version in ("a", "b"):
+            report(instance, "2024-05-01-00:00", f"0005:{version}")
+            [request] = plan_retries(instance, settings, [spec()], None, datetime.now(UTC) + timedelta(hours=7)).requests
+            keys.append(request.run_key)
+    assert len(set(keys)) == 2
 
 
 def streamed() -> TableSpec:

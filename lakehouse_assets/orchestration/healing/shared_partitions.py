@@ -14,7 +14,13 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.orchestration.healing.retries import run_request
-from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, source_key, version_tags
+from lakehouse_assets.orchestration.healing.source_versions import (
+    VERSION_TAG,
+    earlier_reports,
+    recorded_versions,
+    source_key,
+    version_tags,
+)
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.settings import Settings
 
@@ -24,7 +30,7 @@ def partition_requests(
 ) -> list[dg.RunRequest]:
     """Return a request for each unbroken range of partitions with a window that has arrived and is not in silver. ``events``:
     of the source in this tick, which are not stored yet. A partition that runs now is requested by a later tick; the same
-    versions of its windows are requested once.
+    report of its windows is requested once.
     """
     extraction, recorded = spec.extraction, recorded_versions(instance, spec)
     steps: dict[Window, set[str]] = {}
@@ -41,9 +47,12 @@ def partition_requests(
     }
     wanted = {partition for partition, of_windows in steps.items() if "daemon" in of_windows}
     wanted |= {partition for partition in reported if "lookback" not in steps.get(partition, ())}
+    waiting = [partition for partition in wanted if "running" not in steps.get(partition, ())]
+    versions = {each.key: reported.get(each) or version_tags(spec, fingerprints.get(each, {}))[VERSION_TAG] for each in waiting}
+    # A source may return to the versions of an earlier report.
+    earlier = earlier_reports(instance, spec, versions)
     requests = []
-    for partitions in contiguous(partition for partition in wanted if "running" not in steps.get(partition, ())):
-        versions = [reported.get(each) or version_tags(spec, fingerprints.get(each, {}))[VERSION_TAG] for each in partitions]
-        text = "\0".join(f"{each.key} {version}" for each, version in zip(partitions, versions, strict=True))
+    for partitions in contiguous(waiting):
+        text = "\0".join(f"{each.key} {versions[each.key]} {earlier.get(each.key, 0)}" for each in partitions)
         requests.append(run_request(spec, partitions, hashlib.sha256(text.encode()).hexdigest()[:16], {}))
     return requests

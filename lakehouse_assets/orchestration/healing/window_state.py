@@ -16,7 +16,13 @@ from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
-from lakehouse_assets.orchestration.healing.source_versions import comparable, digits_of, recorded_versions, source_key
+from lakehouse_assets.orchestration.healing.source_versions import (
+    comparable,
+    digits_of,
+    read_reports,
+    recorded_versions,
+    source_key,
+)
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.table_windows import table_windows
@@ -28,7 +34,6 @@ FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 ONE_TRY = "lakehouse/one_try"
 # Of a stream's window that is on record and not in bronze yet.
 UNREAD = "unread"
-PAGE_SIZE = 500  # partitions named in one query
 
 
 def window_assets(spec: TableSpec) -> list[dg.AssetKey]:
@@ -179,14 +184,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
 def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:
     """Return when each of these partitions was last reported with a new version, by key."""
     times: dict[str, datetime] = {}
-    for index in range(0, len(keys), PAGE_SIZE):
-        filters = dg.AssetRecordsFilter(asset_key=source_key(spec), asset_partitions=list(keys[index : index + PAGE_SIZE]))
-        cursor, has_more = None, True
-        while has_more:
-            page = instance.fetch_materializations(filters, limit=1000, cursor=cursor)
-            cursor, has_more = page.cursor, page.has_more
-            for record in page.records:
-                if record.partition_key is not None:
-                    at = datetime.fromtimestamp(record.timestamp, UTC)
-                    times[record.partition_key] = max(at, times.get(record.partition_key, at))
+    for key, record in read_reports(instance, spec, keys):
+        at = datetime.fromtimestamp(record.timestamp, UTC)
+        times[key] = max(at, times.get(key, at))
     return times
