@@ -19,6 +19,7 @@ from lakehouse_assets.cli.heal import stream_rows
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.errors import LakehouseError, SourceError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.assets.partition_checks import MOST_LOOKED_AT, count_unseen, looked_at, partition_result
 from lakehouse_assets.orchestration.assets.partition_metadata import silver_partition
@@ -32,6 +33,7 @@ from lakehouse_assets.orchestration.healing.shared_partitions import partition_r
 from lakehouse_assets.orchestration.healing.source_state import poll_sources
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG, recorded_versions, version_tags
 from lakehouse_assets.orchestration.healing.window_state import read_statuses, window_assets
+from lakehouse_assets.pipeline import extract
 from lakehouse_assets.pipeline.stream import publish_next
 from lakehouse_assets.queries.stream_lag import read_lag
 from lakehouse_assets.reports.markdown import escape
@@ -40,7 +42,7 @@ from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.source_positions import record_positions
 from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.logbook import decided
-from lakehouse_assets_tests.support import lake_settings, runner
+from lakehouse_assets_tests.support import lake_settings, rows_of, runner
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 SILVER = dg.AssetKey("silver_readings")
@@ -279,6 +281,44 @@ def test_the_daemon_requests_an_hour_once_and_again_when_a_window_comes_while_it
     world.instance.delete_run(run.run_id)
     assert tick() == [("2024-05-01-00:00", "2024-05-01-00:00")]
     assert world.tick().total_requested == 0
+
+
+@pytest.mark.parametrize("single_step", [False, True])
+def test_windows_are_published_while_the_source_cannot_deliver_another_of_their_hour(spark, tmp_path, monkeypatch, single_step):
+    """In two steps, and in one. Dagster's conditions ask for nothing."""
+    world = World(spark, tmp_path, [LakehouseTable(spec(), tmp_path)], single_step=single_step)
+    read, unreadable = extract._extract_settled, {minute(5)}
+
+    def read_some(run, source, todo, seqs):
+        if unreadable & set(todo):
+            raise SourceError("a page of the table is damaged")
+        return read(run, source, todo, seqs)
+
+    monkeypatch.setattr(extract, "_extract_settled", read_some)
+
+    def states() -> dict[int, str]:
+        statuses = read_statuses(world.instance, world.settings, spec(), datetime.now(UTC))
+        return {s.window.start.minute: s.next_step for s in statuses if s.next_step != "source"}
+
+    def published() -> list[int]:
+        return sorted(row["id"] for row in rows_of(world.settings.path("silver", "readings"), ["id"]))
+
+    for number in (0, 5):
+        land(world, number, 1)
+    with pytest.raises(LakehouseError, match="a page of the table is damaged"):
+        world.run()
+    assert (published(), states()) == ([0], {0: "nothing", 5: "retry"})
+    assert materialized(world)["2024-05-01-00:00"]["rows_published"].value == 1
+    assert check_of(world, "possible", "2024-05-01-00:00").passed
+    assert world.tick().total_requested == 0
+    land(world, 10, 1)
+    with pytest.raises(LakehouseError, match="a page of the table is damaged"):
+        world.run()
+    assert (published(), states()) == ([0, 10], {0: "nothing", 5: "retry", 10: "nothing"})
+    unreadable.clear()
+    world.run()
+    assert (published(), set(states().values())) == ([0, 5, 10], {"nothing"})
+    assert world.run().ranges == []
 
 
 def report(instance: dg.DagsterInstance, partition: str, version: str) -> dg.AssetMaterialization:

@@ -13,12 +13,14 @@ import dagster as dg
 from lakehouse_assets.checks.dependencies import tables_read
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets import schema_checks, window_checks
 from lakehouse_assets.orchestration.assets.metadata import asset_labels
 from lakehouse_assets.orchestration.assets.partition_metadata import bronze_partition, silver_partition
+from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.assets.partitions import (
     partition_key,
     partitions_of,
@@ -37,6 +39,7 @@ from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
 from lakehouse_assets.queries.schema_status import effective_spec
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
 
 Readers = Mapping[str, Sequence[str]]
 Events = Iterator[Any]
@@ -45,12 +48,12 @@ Events = Iterator[Any]
 def window_steps(spec: TableSpec, settings: Settings, readers: Readers) -> list[dg.AssetsDefinition]:
     """Return bronze, and silver with its baseline; as one step that may be selected in part, if the project wants it."""
     if not settings.single_step:
-        return [_bronze_step(spec, settings), _silver_step(spec, settings, readers)]
+        return [_bronze_step(spec, settings, readers), _silver_step(spec, settings, readers)]
     bronze, silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("bronze", "silver", "baseline"))
 
     def ingest_and_publish(context: dg.AssetExecutionContext) -> Events:
         if bronze in context.selected_asset_keys:
-            yield from _ingest(context, spec, settings)
+            yield from _ingest(context, spec, settings, readers)
         if {silver, baseline} & context.selected_asset_keys:
             yield from _publish(context, spec, settings, readers)
 
@@ -73,9 +76,9 @@ def _step(
     return decorate(step_of(bool(spec.pii_columns))(function))
 
 
-def _bronze_step(spec: TableSpec, settings: Settings) -> dg.AssetsDefinition:
+def _bronze_step(spec: TableSpec, settings: Settings, readers: Readers) -> dg.AssetsDefinition:
     def ingest(context: dg.AssetExecutionContext) -> Events:
-        yield from _ingest(context, spec, settings)
+        yield from _ingest(context, spec, settings, readers)
 
     return _step(spec, asset_key(spec, f"bronze_{spec.name}"), [_bronze_spec(spec, settings)], ingest)
 
@@ -97,12 +100,17 @@ def _bronze_spec(spec: TableSpec, settings: Settings) -> dg.AssetSpec:
     )
 
 
-def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings) -> Events:
+def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers) -> Events:
     bronze = asset_key(spec, f"bronze_{spec.name}")
     run = table_run(spec, settings, context)
     closed = _windows(context, spec, settings)
     windows = whole_windows(settings, spec, closed, run.clock())
-    records = extract(run, windows)
+    try:
+        records = extract(run, windows)
+    except SourceError:
+        if spec.extraction.shares_partitions and asset_key(spec, f"silver_{spec.name}") in (context.run.asset_selection or ()):
+            _publish_ingested(context, spec, settings, readers, windows)
+        raise
     if not records:
         keys = context.partition_keys
         names = ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")
@@ -113,6 +121,20 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
         context.add_asset_metadata(metadata, asset_key=bronze, partition_key=key)
     yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
+
+
+def _publish_ingested(
+    context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers, windows: Sequence[Window]
+) -> None:
+    """Publish what is in bronze of partitions that have a window which the source cannot deliver: no run of the partition could
+    publish the others before that window is there.
+    """
+    waiting = ledger.undecided_extractions(logs.extractions(settings, spec.name), logs.decisions(settings, spec.name))
+    starts = {record.p_extracted_at for record in waiting}
+    ingested = [window for window in windows if window.start in starts]
+    if ingested:
+        published = publish(table_run(spec, settings, context, readers), ingested)
+        report_partitions(context.instance, settings, spec, published.current)
 
 
 def _silver_step(spec: TableSpec, settings: Settings, readers: Readers) -> dg.AssetsDefinition:
