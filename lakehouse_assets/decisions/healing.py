@@ -5,7 +5,7 @@ Belongs here: the judgement of recorded facts. Does not: reading records, reques
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -101,20 +101,27 @@ def _status_of(facts: WindowFacts, is_late: bool, is_beyond_lookback: bool, retr
         states.append("quarantined")
     # A window that only failed beside others has one more try, in which it is alone: a neighbour may be at fault.
     max_tries = retries + 1 if facts.has_failed_alone else max(retries, len(failed_at)) + 1
-    status = WindowStatus(facts.window, tuple(states), "nothing", None, len(failed_at), max_tries, facts.rows_quarantined or 0)
-    if pending and facts.is_running:
-        return replace(status, next_step="running")
-    if pending and len(failed_at) >= max_tries:
-        return replace(status, next_step="stopped")
-    if pending and is_beyond_lookback:
-        return replace(status, next_step="lookback")
-    if pending and failed_at:
-        return replace(status, next_step="retry", due_at=failed_at[-1] + retry_delay(len(failed_at)))
-    if pending:
-        return replace(status, next_step="daemon", due_at=facts.reported_at + OVERLOOKED if facts.reported_at else None)
-    if facts.rows_quarantined is not None:
-        return replace(status, next_step="person")
-    return replace(status, next_step="nothing" if facts.first_extracted_at else "source")
+    step, due_at = _next_step(facts, failed_at, max_tries, is_beyond_lookback)
+    return WindowStatus(facts.window, tuple(states), step, due_at, len(failed_at), max_tries, facts.rows_quarantined or 0)
+
+
+def _next_step(
+    facts: WindowFacts, failed_at: Sequence[datetime], max_tries: int, is_beyond_lookback: bool
+) -> tuple[NextStep, datetime | None]:
+    """Return a window's next step, and its time."""
+    if not facts.has_arrived or facts.is_current:
+        if facts.rows_quarantined is not None:
+            return "person", None
+        return "nothing" if facts.first_extracted_at else "source", None
+    if facts.is_running:
+        return "running", None
+    if len(failed_at) >= max_tries:
+        return "stopped", None
+    if is_beyond_lookback:
+        return "lookback", None
+    if failed_at:
+        return "retry", failed_at[-1] + retry_delay(len(failed_at))
+    return "daemon", facts.reported_at + OVERLOOKED if facts.reported_at else None
 
 
 def _late_windows(ordered: Sequence[WindowFacts], now: datetime) -> set[Window]:

@@ -109,6 +109,23 @@ def finished_check(check: dg.AssetCheckSpec) -> dg.Output:
     return dg.Output(None, output_name=check.get_python_identifier())
 
 
+class _OfNewestMaterialization(dg.AssetCheckResult):
+    """Dagster lists every partition of the asset to tell which materialization a check of all of them has looked at. Of an
+    hourly table of some years that takes longer than the check.
+    """
+
+    def _get_unpartitioned_target_materialization_data(
+        self, step_context: Any, asset_key: dg.AssetKey
+    ) -> AssetCheckEvaluationTargetMaterializationData | None:
+        records = step_context.instance.fetch_materializations(asset_key, limit=1).records
+        return _target(records[0]) if records else None
+
+
+def of_newest_materialization(result: dg.AssetCheckResult) -> dg.AssetCheckResult:
+    """Return the result of a check without partitions as one of its asset's newest materialization."""
+    return _OfNewestMaterialization(**{name: getattr(result, name) for name in result._fields})
+
+
 @dataclass(frozen=True)
 class PartitionResult:
     """A check's result in one partition of its asset. ``result``: None where it did not look at the partition."""
@@ -189,12 +206,14 @@ def _last_materializations(
     if not ids:
         return {}
     chosen = dg.AssetRecordsFilter(asset_key=asset, storage_ids=list(ids.values()))
-    return {
-        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
-            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-        )
-        for record in instance.fetch_materializations(chosen, limit=len(ids)).records
-    }
+    records = instance.fetch_materializations(chosen, limit=len(ids)).records
+    return {str(record.partition_key): _target(record) for record in records}
+
+
+def _target(record: dg.EventLogRecord) -> AssetCheckEvaluationTargetMaterializationData:
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+    )
 
 
 def _entry(run: dg.DagsterRun, step: str, each: PartitionResult, target: Any) -> EventLogEntry:

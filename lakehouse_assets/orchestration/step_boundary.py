@@ -14,6 +14,7 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError, MaskedError
 from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
+from lakehouse_assets.orchestration.dagster_internals import of_newest_materialization
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -70,4 +71,9 @@ def masked_check(
     asset: dg.AssetKey, name: str, description: str, personal: bool, result: Callable[..., dg.AssetCheckResult]
 ) -> dg.AssetChecksDefinition:
     """Return an asset check that starts no JVM and evaluates ``result`` under `mask_errors`."""
-    return dg.asset_check(asset=asset, name=name, description=description)(step_of(personal)(result))
+
+    @wraps(result)
+    def evaluate(*args: Any, **kwargs: Any) -> dg.AssetCheckResult:
+        return of_newest_materialization(result(*args, **kwargs))
+
+    return dg.asset_check(asset=asset, name=name, description=description)(step_of(personal)(evaluate))

@@ -55,3 +55,30 @@ def test_every_op_asset_and_check_has_the_step_boundary(settings):
     outside = {name for name, function in functions.items() if function.__code__.co_filename != step_boundary.__file__}
     assert len(functions) > 30
     assert outside == set()
+
+
+def test_a_check_is_one_of_the_newest_materialization_and_lists_no_partitions(monkeypatch):
+    """An hourly table has tens of thousands."""
+    hours = dg.HourlyPartitionsDefinition("2024-01-01-00:00")
+
+    @dg.asset(partitions_def=hours)
+    def table() -> None: ...
+
+    check = step_boundary.masked_check(
+        table.key, "fine", "", False, lambda: dg.AssetCheckResult(passed=True, description="yes")
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        for key in ("2024-01-01-00:00", "2024-01-01-01:00"):
+            assert dg.materialize([table], instance=instance, partition_key=key).success
+
+        def refuse(*_, **__):
+            raise AssertionError("listed")
+
+        monkeypatch.setattr(dg.TimeWindowPartitionsDefinition, "get_partition_keys", refuse)
+        job = dg.define_asset_job("checks", dg.AssetSelection.checks(check))
+        definitions = dg.Definitions([table], asset_checks=[check], jobs=[job])
+        assert definitions.resolve_job_def("checks").execute_in_process(instance=instance).success
+        (record,) = instance.event_log_storage.get_asset_check_execution_history(next(iter(check.check_keys)), limit=5)
+        newest = instance.fetch_materializations(table.key, limit=1).records[0]
+        evaluation = record.event.dagster_event.event_specific_data
+        assert (evaluation.description, evaluation.target_materialization_data.storage_id) == ("yes", newest.storage_id)
