@@ -115,12 +115,10 @@ def read_table(
     rows = snapshot.read(table)
     newest = max(rows.decisions, key=lambda d: d.number, default=None)
     rules = rules_of(newest.ruleset) if newest else {}
-    names = personal_names(rules)
-    for ruleset in {d.ruleset for d in rows.decisions}:
-        names |= personal_names(rules_of(ruleset))
-    if declared:
-        names |= declared.personal
-    reads_personal = any(f"silver_{each}" in (rules.get("sql") or "") for each in neighbours.personal)
+    # Of all decisions: each version of gold keeps its page, and its own SQL.
+    all_rules = [rules_of(ruleset) for ruleset in {d.ruleset for d in rows.decisions}]
+    names = frozenset[str]().union(*map(personal_names, all_rules), declared.personal if declared else ())
+    reads_personal = any(f"silver_{each}" in str(own.get("sql")) for own in all_rules for each in neighbours.personal)
     mask = Mask(names, all_texts=reads_personal)
     notes = (*rows.notes, *((f"its YAML cannot be read: {declared.problem}",) if declared and declared.problem else ()))
     shown = declared.shown if declared else None

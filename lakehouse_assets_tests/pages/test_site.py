@@ -190,6 +190,25 @@ def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_inp
         assert all(SECRET.encode() not in content for content in files_of(settings.site).values())
 
 
+def test_rows_of_an_earlier_gold_version_stay_hidden_once_the_sql_reads_no_personal_table(settings):
+    columns = {**COLUMNS, "name": {"type": "string", "pii": True}}
+    write(settings, [passed(1, rules=ruleset(columns=columns, checks=[], drift=None)), passed(1, "places")])
+    sqls = "select id, name as who from silver_readings", "select id, value from silver_places"
+    bad = outcome("in_range_value", status="failed", effect="rows", failed_rows=1, message=f"{SECRET} is out of range")
+    versions = [
+        passed(
+            number, "gold_daily", json.dumps({"name": "daily", "sql": sql, "checks": []}), p_extracted_at=None, checks=(bad,),
+            drift=None, counts=Counts(3, 2, 0, 1, 0), inputs={"silver_readings": number},
+        )
+        for number, sql in enumerate(sqls, 1)
+    ]  # fmt: skip
+    logbook.write(settings, versions)
+    quarantine_gold_rows(settings, versions[0], [{"id": "a", "who": SECRET}])
+    assert make(settings).notes == ()
+    assert "its inputs have personal columns" in page(settings, "tables/gold_daily/windows/version-1.html")
+    assert [path for path, content in files_of(settings.site).items() if SECRET.encode() in content] == []
+
+
 COLUMNS = {"id": {"type": "string"}, "value": {"type": "double"}}
 CHECKS = [{"check": "in_set", "column": "name", "values": ["x"]}]
 
