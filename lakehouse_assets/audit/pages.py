@@ -45,9 +45,7 @@ def build_pages(settings: Settings, rules: AuditRules, made_at: datetime, marks:
     on_disk = [table for stage in STAGES for table in audit_log.find_tables(settings, stage)]
     # Where a guarded table lies is known to the project only; its guard is what may go.
     on_disk += sorted({record.table for record in records if record.stage == GUARDED})
-    # Where nobody knows which columns are personal, all of the newest audit's are.
-    personal = {record.table: _marked(record, marks) for record in records}
-    contexts = {table: _table_context(settings, table, names) for table, names in personal.items()}
+    contexts = {table: _table_context(settings, table, marks.get(table, ())) for table in {r.table: None for r in records}}
     return build_site(records, rules, contexts, made_at, on_disk)
 
 
@@ -56,18 +54,15 @@ def page_file(settings: Settings, table: str) -> Path:
     return settings.pages / page_path(table)
 
 
-def _marked(record: AuditRecord, marks: Marks) -> Collection[str]:
-    marked = marks.get(record.table, ())
-    return record.schema if marked is None else marked
-
-
 def _masked(record: AuditRecord, rules: AuditRules, marks: Marks) -> AuditRecord:
-    patterns = rules.setting(record.table).pii or ()
-    return mask_record(record, personal_leaves(record.schema, _marked(record, marks), patterns))
+    marked, patterns = marks.get(record.table, ()), rules.setting(record.table).pii or ()
+    return mask_record(record, None if marked is None else personal_leaves(record.schema, marked, patterns))
 
 
-def _table_context(settings: Settings, table: str, marked: Collection[str]) -> TableContext:
-    """Return the gate's decisions on this table, if it knows the table. ``marked``: its columns marked `pii` today."""
+def _table_context(settings: Settings, table: str, marked: Collection[str] | None) -> TableContext:
+    """Return the gate's decisions on this table, if it knows the table. ``marked``: its columns marked `pii` today, or None, as
+    in `Marks`.
+    """
     stage, _, name = table.partition("/")
     decisions_of_table = logs.decisions(settings, f"gold_{name}" if stage == "gold" else name, checks=True)
     if not decisions_of_table:
@@ -85,7 +80,8 @@ def _table_context(settings: Settings, table: str, marked: Collection[str]) -> T
     ]
     drifted = [(d, check) for d, check in checks if check["status"] in ("failed", "error")]
     rulesets = {d.ruleset for d in decisions_of_table}
-    mask = Mask(frozenset(marked).union(*(personal_names(rules_of(ruleset)) for ruleset in rulesets)))
+    names = frozenset(marked or ()).union(*(personal_names(rules_of(ruleset)) for ruleset in rulesets))
+    mask = Mask(names, all_texts=marked is None)
     return TableContext(figures, _drift(settings, name, [d for d, _ in drifted[-SHOWN_DRIFT:]][::-1], mask))
 
 

@@ -39,7 +39,11 @@ class Mask:
     _specs: dict[str, TableSpec | None] = field(default_factory=dict)
 
     def spec(self, decision: Decision) -> TableSpec | None:
-        """Return the rules of a decision, with the marks of today; None if today's code cannot read them."""
+        """Return the rules of a decision, with the marks of today; None if today's code cannot read them, and with `all_texts`:
+        other columns than the marked ones may be personal.
+        """
+        if self.all_texts:
+            return None
         if decision.ruleset_hash not in self._specs:
             self._specs[decision.ruleset_hash] = self._read(decision.ruleset)
         return self._specs[decision.ruleset_hash]

@@ -141,15 +141,17 @@ class _Making:
 
     def _marks(self) -> dict[str, list[str] | None]:
         """Return the columns marked `pii` of each table, by the audits' names of it; None where nobody knows them, and for gold
-        that reads such a table.
+        that reads such a table, or did when it was audited.
         """
-        neighbours, marks = self._neighbours(), dict[str, list[str] | None]()
+        personal_inputs, marks = self._neighbours().personal, dict[str, list[str] | None]()
         for table, state in sorted(self.tables.items()):
-            personal = state.get("facts", {}).get("personal")
+            facts = state.get("facts", {})
             if table.startswith("gold_"):
-                sql = neighbours.gold_sql.get(table, "")
-                marks[_audited(table)] = None if any(f"silver_{each}" in sql for each in neighbours.personal) else []
+                sql = facts.get("all_sql")
+                may_read = personal_inputs and (not sql or any(f"silver_{each}" in sql for each in personal_inputs))
+                marks[_audited(table)] = None if may_read else []
             else:
+                personal = facts.get("personal")
                 names = personal if isinstance(personal, list) else None if personal else []
                 marks |= {_audited(table): names, f"guarded/{table}": names}
         return marks

@@ -98,13 +98,16 @@ class TableSite:
 
 def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[str, Any]:
     """Return what other pages need of a table, as JSON values. ``rulesets``: the newest first. ``personal``: its columns that
-    any of them, or the YAML, marks `pii`.
+    any of them, or the YAML, marks `pii`. ``all_sql``: the SQL of all of them; None where one has no SQL.
     """
     rules = [rules_of(ruleset) for ruleset in rulesets]
     personal = (declared.personal if declared else frozenset()).union(*map(personal_names, rules))
+    texts = [each.get("sql") for each in rules]
+    are_known = all(isinstance(text, str) for text in texts)
     return {
         "personal": sorted(personal),
-        "sql": rules[0].get("sql") if rules and isinstance(rules[0].get("sql"), str) else None,
+        "sql": texts[0] if texts and isinstance(texts[0], str) else None,
+        "all_sql": "\n".join(dict.fromkeys(texts)) if are_known else None,
     }
 
 

@@ -77,3 +77,21 @@ def test_a_column_that_was_marked_later_shows_no_value(settings, marks):
     html = page_file(settings, "silver/readings").read_text()
     assert (secret in html) == (not marks)
     assert ("(masked: pii)" in html) == bool(marks)
+
+
+@pytest.mark.parametrize("name", ["silver/readings", "guarded/readings", "gold/daily"])
+def test_where_nobody_knows_the_marks_an_audit_that_read_no_schema_quotes_nothing(settings, name):
+    """It stopped before the schema, so that no column of it is known."""
+    secret = "ann@example.com"
+    rule = AuditRule(name="it", columns=("sensor",), check={"check": "not_null"})
+    bound = Bound(rule, ("sensor",), rule.bound(["sensor"], 2026))
+    results = judge_share(bound, exact_share(10, 1), examples=[secret]), exception_result(bound, f"Bad: {secret}")
+    record = firms(
+        table=name, stage=name.partition("/")[0], results=tuple(each.as_dict() for each in results), schema={},
+        error_message=f"Error: {secret}", distribution_column="sensor", raw_data_distribution={secret: 5},
+        sample_data_distribution={secret: 5},
+    )  # fmt: skip
+    audit_log.append_audit(settings, record)
+    for marks in ({}, {name: None}):
+        write_pages(settings, read_rules(), NOW, marks)
+        assert (secret in page_file(settings, name).read_text()) == (not marks)

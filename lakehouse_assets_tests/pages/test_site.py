@@ -12,6 +12,7 @@ from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedError
 from lakehouse_assets.pages.folder import locked
 from lakehouse_assets.pages.names import check_path, slug, table_path
+from lakehouse_assets.pages.reading import LogSnapshot
 from lakehouse_assets.pages.site import make_site
 from lakehouse_assets.storage import audit_log, log_rows, logs
 from lakehouse_assets_tests import logbook
@@ -167,6 +168,52 @@ def test_the_audits_are_made_again_where_a_column_is_marked(settings, tmp_path):
     assert report.written == 1, "the overview, which has its time"
 
 
+READS_NAMES, READS_PLACES = "select id, name as who from silver_readings", "select id, value from silver_places"
+
+
+@pytest.mark.parametrize(
+    ("sqls", "has_personal", "is_shown"),
+    [
+        ([READS_PLACES], True, True),
+        ([READS_NAMES], True, False),
+        ([READS_NAMES], False, True),
+        ([READS_NAMES, READS_PLACES], True, False),  # the audit may be of the first version
+        ([None], True, False),
+        ([None], False, True),
+    ],
+)
+def test_an_audit_of_gold_quotes_nothing_unless_none_of_its_sql_reads_a_personal_table(settings, sqls, has_personal, is_shown):
+    columns = {**COLUMNS, "name": {"type": "string", "pii": has_personal}}
+    write(settings, [passed(1, rules=ruleset(columns=columns, checks=[], drift=None))])
+    logbook.write(settings, gold_versions(sqls))
+    audit_log.append_audit(settings, firms(table="gold/daily", stage="gold", results=(), error_message=f"Error: {SECRET}"))
+    assert make(settings).notes == ()
+    assert any(SECRET.encode() in content for content in files_of(settings.site).values()) == is_shown
+
+
+def test_an_audit_of_gold_whose_rules_cannot_be_read_quotes_nothing(settings, monkeypatch):
+    write(settings, [passed(1)])
+    logbook.write(settings, gold_versions([READS_PLACES]))
+    audit_log.append_audit(settings, firms(table="gold/daily", stage="gold", results=(), error_message=f"Error: {SECRET}"))
+    read = LogSnapshot.rulesets
+
+    def fail_for_gold(snapshot, table):
+        if table == "gold_daily":
+            raise OSError("throttled")
+        return read(snapshot, table)
+
+    monkeypatch.setattr(LogSnapshot, "rulesets", fail_for_gold)
+    make(settings)
+    assert [path for path, content in files_of(settings.site).items() if SECRET.encode() in content] == []
+
+
+def gold_versions(sqls, **changes):
+    """Return a published version of `gold_daily` for each SQL."""
+    rules = [json.dumps({"name": "daily", **({"sql": sql} if sql else {}), "checks": []}) for sql in sqls]
+    fields = {"p_extracted_at": None, "drift": None, **changes}
+    return [passed(number, "gold_daily", each, **fields) for number, each in enumerate(rules, 1)]
+
+
 @pytest.mark.parametrize("is_personal", [False, True])
 def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_input_is_personal(settings, is_personal):
     """Rows of gold are one JSON text each, whose names nobody has declared."""
@@ -193,15 +240,8 @@ def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_inp
 def test_rows_of_an_earlier_gold_version_stay_hidden_once_the_sql_reads_no_personal_table(settings):
     columns = {**COLUMNS, "name": {"type": "string", "pii": True}}
     write(settings, [passed(1, rules=ruleset(columns=columns, checks=[], drift=None)), passed(1, "places")])
-    sqls = "select id, name as who from silver_readings", "select id, value from silver_places"
     bad = outcome("in_range_value", status="failed", effect="rows", failed_rows=1, message=f"{SECRET} is out of range")
-    versions = [
-        passed(
-            number, "gold_daily", json.dumps({"name": "daily", "sql": sql, "checks": []}), p_extracted_at=None, checks=(bad,),
-            drift=None, counts=Counts(3, 2, 0, 1, 0), inputs={"silver_readings": number},
-        )
-        for number, sql in enumerate(sqls, 1)
-    ]  # fmt: skip
+    versions = gold_versions([READS_NAMES, READS_PLACES], checks=(bad,), counts=Counts(3, 2, 0, 1, 0))
     logbook.write(settings, versions)
     quarantine_gold_rows(settings, versions[0], [{"id": "a", "who": SECRET}])
     assert make(settings).notes == ()

@@ -20,17 +20,17 @@ def personal_leaves(schema: Iterable[str], marked: Collection[str], patterns: Co
     return frozenset({*names, *(name for name in schema if fits(name, patterns))} or lower_names)
 
 
-def mask_record(record: AuditRecord, personal: Collection[str]) -> AuditRecord:
-    """Return a record without what may quote a value of these columns."""
-    if not personal:
+def mask_record(record: AuditRecord, personal: Collection[str] | None) -> AuditRecord:
+    """Return a record without what may quote a value of these columns. None: nobody knows which, and each column may be."""
+    if personal is not None and not personal:
         return record
 
     def mask(result: Mapping[str, Any]) -> dict[str, Any]:
-        hidden = result["examples"] and not set(personal).isdisjoint(result["columns"])
+        hidden = result["examples"] and (personal is None or not set(personal).isdisjoint(result["columns"]))
         message = masked(result["message"]) if result["status"] == "exception" else result["message"]
         return {**result, "examples": [MASKED] if hidden else result["examples"], "message": message}
 
     shown = replace(record, results=tuple(map(mask, record.results)), error_message=masked(record.error_message or "") or None)
-    if record.distribution_column in personal:
+    if personal is None or record.distribution_column in personal:
         return replace(shown, raw_data_distribution={}, sample_data_distribution={})
     return shown
