@@ -81,7 +81,11 @@ def gold_quarantine_sample(settings: Settings, name: str, specs: Sequence[TableS
     """
     decisions = logs.decisions(settings, name)
     last = max(decisions, key=lambda d: d.number, default=None)
-    return decision_sample(settings, last, *_columns_of_gold(last, specs), limit) if last else []
+    if last is None:
+        return []
+    # A `*` of the recorded SQL may have brought along a column that no contract has now: nobody knows whether it was personal.
+    is_strict = any(spec.pii_columns for spec in specs)
+    return decision_sample(settings, last, *_columns_of_gold(last, specs), limit, only_declared=is_strict)
 
 
 def _columns_of_gold(decision: Decision, specs: Sequence[TableSpec]) -> tuple[Collection[str] | None, Collection[str]]:
@@ -98,20 +102,27 @@ def _columns_of_gold(decision: Decision, specs: Sequence[TableSpec]) -> tuple[Co
 
 
 def decision_sample(
-    settings: Settings, decision: Decision, personal: Collection[str] | None, declared: Collection[str], limit: int
+    settings: Settings,
+    decision: Decision,
+    personal: Collection[str] | None,
+    declared: Collection[str],
+    limit: int,
+    *,
+    only_declared: bool = False,
 ) -> list[dict[str, Any]]:
     """Return at most ``limit`` rows that a decision on a gold table or a guarded version quarantined, with their reasons.
 
     ``personal``: columns whose values are masked; None: nobody knows which, and all are. ``declared``: columns that a contract
-    or the SQL names. Where the rows lack a personal column, only these are shown: another one may be that column by another
-    name. A row whose values may be in wrong columns shows none.
+    or the SQL names. Only these are shown with ``only_declared``, and where the rows lack a personal column: another one may be
+    that column by another name. A row whose values may be in wrong columns shows none.
     """
     if not decision.counts.rows_quarantined:
         return []
     wanted = [("decision_id", "=", decision.decision_id)]
     sample = delta.head_arrow(settings.path("quarantine", decision.table), limit, filters=wanted).to_pylist()
     cells = [json.loads(row["row"]) for row in sample]
-    visible = set() if personal is None else _visible_names({name.lower() for row in cells for name in row}, personal, declared)
+    names = {name.lower() for row in cells for name in row}
+    visible = set() if personal is None else _visible_names(names, personal, declared, only_declared)
     rows = []
     for row, values in zip(sample, cells, strict=True):
         checks = [(reason["check"], reason.get("column") or "") for reason in row["reasons"] or ()]
@@ -121,9 +132,10 @@ def decision_sample(
     return rows
 
 
-def _visible_names(names: Set[str], personal: Collection[str], declared: Collection[str]) -> Set[str]:
+def _visible_names(names: Set[str], personal: Collection[str], declared: Collection[str], only_declared: bool) -> Set[str]:
     hidden = {name.lower() for name in personal}
-    return (names if hidden <= names else names & {name.lower() for name in declared}) - hidden
+    is_open = hidden <= names and not only_declared
+    return (names if is_open else names & {name.lower() for name in declared}) - hidden
 
 
 def _reason_text(reasons: Sequence[Mapping[str, Any]] | None, of_batch: Sequence[str] | None = None) -> str:

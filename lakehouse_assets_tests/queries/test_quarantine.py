@@ -75,6 +75,27 @@ def test_a_row_of_gold_is_masked_by_the_sql_that_made_it(settings, columns, sql,
     assert gold_quarantine_sample(settings, "gold_guests", [spec], 5) == [{"reasons": "", **shown}]
 
 
+EMAIL, PHONE = ({name: {"type": "string", "pii": True}} for name in ("email", "phone"))
+STAR = "SELECT * EXCEPT (p_extracted_at) FROM silver_stays"
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ({**EMAIL, **PHONE}, {"ID": 1, "email": MASKED, "phone": MASKED}),
+        (EMAIL, {"ID": 1, "email": MASKED, "phone": MASKED}),
+        ({**EMAIL, "phone": "string"}, {"ID": 1, "email": MASKED, "phone": "99"}),
+        ({}, {"ID": 1, "email": "ann@a.no", "phone": "99"}),
+    ],
+)
+def test_a_column_of_a_star_that_the_contract_has_dropped_is_masked(settings, columns, shown):
+    """Nobody knows any more whether it was a personal one."""
+    spec = readings(**STAYS, columns={"id": "bigint", **columns})
+    (decision,) = logbook.write(settings, [logbook.decided(1, "gold_guests", ruleset=json.dumps({"sql": STAR}))])
+    write_rows(settings, decision, [{"ID": 1, "email": "ann@a.no", "phone": "99"}])
+    assert gold_quarantine_sample(settings, "gold_guests", [spec], 5) == [{"reasons": "", **shown}]
+
+
 def write_rows(settings, decision, rows) -> None:
     texts = [{"decision_id": decision.decision_id, "row": json.dumps(row), "reasons": []} for row in rows]
     write_deltalake(settings.path("quarantine", decision.table), pa.Table.from_pylist(texts, SCHEMA))
