@@ -38,7 +38,7 @@ class _TableDamaged(Exception):
 @dataclass(frozen=True)
 class BackupReport:
     """What a backup has done. ``copied_bytes``: contents that were new. ``removed``: names of the backups that were removed.
-    ``unreadable``: why earlier manifests cannot be read, a line for each.
+    ``unreadable``: why earlier manifests cannot be read, a line for each of those that were read.
     """
 
     manifest: Manifest
@@ -83,9 +83,10 @@ def make_backup(
     contents = Contents(backups.path)
     kept_before = sum(contents.sizes.values())
     unreadable: list[str] = []
-    copies = (each for each in backups.readable_manifests(unreadable) if each.root == root and each.kind == "copy")
-    newest = max(copies, key=lambda each: each.made_at, default=None)
-    checksums = _checksums_of(newest, contents) if newest and kind == "copy" else {}
+    # Of a large lake a manifest is large, too: none is read that the newest copy makes needless.
+    manifests = backups.readable_manifests(unreadable, backups.newest_names()) if kind == "copy" else iter(())
+    newest = next((each for each in manifests if each.root == root and each.kind == "copy"), None)
+    checksums = _checksums_of(newest, contents) if newest else {}
     attempt = 1
     while True:
         lake = state.read_state(root)
@@ -100,8 +101,8 @@ def make_backup(
     )
     backups.write(manifest)
     copied = sum(contents.sizes.values()) - kept_before
-    removed = remove_old_backups(folder, root, keep, newest=name) if keep is not None and not unreadable else ()
-    return BackupReport(manifest, copied, removed, tuple(unreadable))
+    removed = remove_old_backups(folder, root, keep, name, unreadable) if keep is not None else ()
+    return BackupReport(manifest, copied, removed, tuple(dict.fromkeys(unreadable)))
 
 
 def _require_apart(root: str, folder: str) -> None:
@@ -172,14 +173,19 @@ def _back_up_table(
     return BackedUpTable(path=path, version=version, table_id=table.table_id, rows=table.rows, files=files)
 
 
-def remove_old_backups(folder: str, root: str, keep: int, newest: str) -> tuple[str, ...]:
+def remove_old_backups(folder: str, root: str, keep: int, newest: str, unreadable: list[str]) -> tuple[str, ...]:
     """Remove all but the newest ``keep`` copies of a lake, and contents that no other backup names. Returns the names that are
     gone, oldest first. ``newest``: was made just now and stays, also if the clock was set back.
 
-    A backup with damaged tables, a reference or one of another lake counts for nothing: it never makes a whole copy go.
+    A backup with damaged tables, a reference or one of another lake counts for nothing: it never makes a whole copy go. While a
+    manifest cannot be read nothing goes; ``unreadable`` takes a line for each.
     """
     backups = BackupFolder(folder.rstrip("/"))
-    manifests = backups.manifests()
+    if len(names := backups.names()) <= keep:
+        return ()
+    manifests = sorted(backups.readable_manifests(unreadable, names), key=lambda each: each.made_at)
+    if unreadable:
+        return ()
     copies = [each for each in manifests if each.root == root and each.kind == "copy" and not each.damaged]
     if len(copies) <= keep:
         return ()

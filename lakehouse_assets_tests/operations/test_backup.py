@@ -340,6 +340,25 @@ def test_the_newest_backup_is_known_by_its_time_and_not_by_its_name(lake, folder
     assert read == []
 
 
+def test_of_many_backups_the_newest_copy_of_the_lake_alone_is_read(lake, folder, monkeypatch):
+    """By the place's own clock: the lake's was set back at each backup."""
+    other = empty(lake, "other")
+    append(other, "silver/weather", 1)
+    for number, name in enumerate("dbca"):
+        make_backup(lake.root, folder, at(-number), name=name)
+        os.utime(Path(folder) / "manifests" / f"{name}.json", (number, number))
+    make_backup(lake.root, folder, at(1), name="reference", kind="reference")
+    make_backup(other.root, folder, at(2), name="other")
+    names, read = [], BackupFolder.read
+    monkeypatch.setattr(BackupFolder, "read", lambda backups, name=None: names.append(name) or read(backups, name))
+    assert make_backup(lake.root, folder, at(3), name="next", keep=7).copied_bytes == 0
+    assert names == ["other", "reference", "a"]
+    names.clear()
+    make_backup(lake.root, folder, at(4), name="referenced", kind="reference")
+    assert names == []
+    assert make_backup(lake.root, folder, at(5), name="last", keep=5).removed == ("a",)
+
+
 def test_a_manifest_that_cannot_be_read_stops_no_backup_and_nothing_is_removed(lake, folder):
     make_backup(lake.root, folder, at(0), name="a")
     make_backup(lake.root, folder, at(1), name="z")

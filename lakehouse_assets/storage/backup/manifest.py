@@ -91,10 +91,18 @@ class BackupFolder:
 
     def names(self) -> list[str]:
         """Return the names of the complete backups, sorted as texts: a name need not be a time."""
+        return sorted(self._written_at())
+
+    def newest_names(self) -> list[str]:
+        """Return the names of the complete backups, the one that was written last first, by the place's own clock."""
+        written_at = self._written_at()
+        return sorted(written_at, key=lambda name: written_at[name], reverse=True)
+
+    def _written_at(self) -> dict[str, int]:
         filesystem, base = open_filesystem(self.path)
         infos = filesystem.get_file_info(fs.FileSelector(f"{base}/{FOLDER}", allow_not_found=True))
-        names = [info.base_name.removesuffix(".json") for info in infos if info.base_name.endswith(".json")]
-        return sorted(name for name in names if _NAME.fullmatch(name))
+        times = {info.base_name.removesuffix(".json"): info.mtime_ns or 0 for info in infos if info.base_name.endswith(".json")}
+        return {name: at for name, at in times.items() if _NAME.fullmatch(name)}
 
     def read(self, name: str | None = None) -> Manifest:
         """Return a backup's manifest; without a name, the newest. Raises RefusedError if there is none, and EvidenceError if it
@@ -123,9 +131,11 @@ class BackupFolder:
         """Return all backups, oldest first. Raises EvidenceError if one cannot be read."""
         return sorted(map(self.read, self.names()), key=lambda each: each.made_at)
 
-    def readable_manifests(self, unreadable: list[str]) -> Iterator[Manifest]:
-        """Yield the backups that can be read, by name; ``unreadable`` takes a line for each that cannot."""
-        for name in self.names():
+    def readable_manifests(self, unreadable: list[str], names: Sequence[str] | None = None) -> Iterator[Manifest]:
+        """Yield the backups that can be read, in the order of ``names``, or all by name; ``unreadable`` takes a line for each
+        that cannot.
+        """
+        for name in self.names() if names is None else names:
             try:
                 yield self.read(name)
             except EvidenceError as error:
