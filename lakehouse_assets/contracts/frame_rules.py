@@ -4,8 +4,9 @@ Belongs here: the shape, its validation, and a table's rules as a frame's. Does 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 from pydantic import model_validator
 
@@ -77,14 +78,20 @@ class FrameRules(StrictModel, DriftRules):
                 return f"its figures are stored for later windows, and {', '.join(personal)} is pii"
         return ""
 
-    @property
-    def pii_columns(self) -> frozenset[str]:
+    @cached_property
+    def pii_columns(self) -> frozenset[str]:  # type: ignore[override] (a property of each other kind of rules)
         """Columns whose values are never shown, in each spelling that the rules have: Spark ignores letter case."""
         personal = {name.lower() for name, column in self.columns.items() if column.pii}
         if not personal:
             return frozenset()
         used = chain.from_iterable(each.columns_used for each in (*self.checks, *self.features))
         return frozenset(name for name in (*self.columns, *self.key, *used) if name.lower() in personal)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, with personal columns of its own: pydantic would copy those of the former rules."""
+        copied = super().model_copy(update=update, deep=deep)
+        vars(copied).pop("pii_columns", None)
+        return copied
 
     def ruleset(self) -> str:
         """Return what a frame is judged by, as canonical JSON; each decision stores it."""

@@ -6,7 +6,9 @@ Belongs here: the rules alone. Does not: judging frames (frames), or a table's o
 import pytest
 from pydantic import ValidationError
 
+from lakehouse_assets.checks import base
 from lakehouse_assets.checks.base import CheckContext
+from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.contracts.frame_rules import FrameRules, frame_mistakes, rules_of_table
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions import gate
@@ -36,6 +38,16 @@ def test_a_personal_column_is_hidden_in_any_letter_case(spelling):
     assert gate.is_hidden(frame.checks[1], frame.pii_columns)
     assert may_be_misplaced("matches", [spelling], frame.pii_columns)
     assert "age" not in {name.lower() for name in frame.pii_columns}
+
+
+def test_the_personal_columns_of_many_checks_are_read_once_and_a_copy_has_its_own(monkeypatch):
+    frame, parsed = rules(checks=[{"check": "not_null", "column": "age", "where": "EMAIL <> ''"}]), []
+    assert frame.pii_columns == {"Email", "EMAIL"}
+    monkeypatch.setattr(base, "parse_expression", lambda *given: parsed.append(given) or parse_expression(*given))
+    assert frame.pii_columns == {"Email", "EMAIL"} and parsed == []
+    checks = rules(checks=[{"check": "not_null", "column": "eMail"}]).checks
+    assert frame.model_copy(update={"checks": checks}).pii_columns == {"Email", "eMail"}
+    assert frame == rules(checks=[{"check": "not_null", "column": "age", "where": "EMAIL <> ''"}])
 
 
 @pytest.mark.parametrize(
