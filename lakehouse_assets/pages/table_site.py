@@ -102,12 +102,11 @@ def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[st
     """
     rules = [rules_of(ruleset) for ruleset in rulesets]
     personal = (declared.personal if declared else frozenset()).union(*map(personal_names, rules))
-    texts = [each.get("sql") for each in rules]
-    are_known = all(isinstance(text, str) for text in texts)
+    texts = [text if isinstance(text := each.get("sql"), str) else None for each in rules]
     return {
         "personal": sorted(personal),
-        "sql": texts[0] if texts and isinstance(texts[0], str) else None,
-        "all_sql": "\n".join(dict.fromkeys(texts)) if are_known else None,
+        "sql": texts[0] if texts else None,
+        "all_sql": None if None in texts else "\n".join(text for text in dict.fromkeys(texts) if text),
     }
 
 
