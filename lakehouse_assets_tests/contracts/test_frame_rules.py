@@ -43,7 +43,7 @@ def test_a_personal_column_is_hidden_in_any_letter_case(spelling):
 def test_the_personal_columns_of_many_checks_are_read_once_and_a_copy_has_its_own(monkeypatch):
     frame, parsed = rules(checks=[{"check": "not_null", "column": "age", "where": "EMAIL <> ''"}]), []
     assert frame.pii_columns == {"Email", "EMAIL"}
-    monkeypatch.setattr(base, "parse_expression", lambda *given: parsed.append(given) or parse_expression(*given))
+    monkeypatch.setattr(base, "parse_expression", lambda *args: parsed.append(args) or parse_expression(*args))
     assert frame.pii_columns == {"Email", "EMAIL"} and parsed == []
     checks = rules(checks=[{"check": "not_null", "column": "eMail"}]).checks
     assert frame.model_copy(update={"checks": checks}).pii_columns == {"Email", "eMail"}
