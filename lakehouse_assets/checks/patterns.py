@@ -1,6 +1,7 @@
 """Which regular expressions a check may use: those with one meaning in Python and Java that end on every value.
 
-Belongs here: parsing a pattern, and bounding the steps of a backtracking match. Does not: the check kind, or matching.
+Belongs here: parsing a pattern, and bounding the steps of a backtracking match. Does not: the check kind, matching, or what
+Java reads otherwise (pattern_meaning).
 """
 
 import re
@@ -62,28 +63,6 @@ def refusal(pattern: str) -> str | None:
     return None
 
 
-def other_meaning(pattern: str) -> str | None:
-    """Return why a pattern that is not refused means something else to Java than to Python; None if it does not. Spark runs it
-    as Java's, so the rules of a decision may have it.
-
-    >>> other_meaning("(?i)straße"), other_meaning("(?iu)straße")
-    ('ignores the case of ASCII letters only: write (?iu) for (?i)', None)
-    """
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return f"does not compile: {error}"
-    escapes = {pattern[match.start() + 1 : match.start() + 4] for match in re.finditer(r"\\.", pattern, re.DOTALL)}
-    if any(escape.startswith("v") for escape in escapes):
-        return "has \\v, which is any line break to Java: write \\x0B, or \\s for any space"
-    if octal := next((escape for escape in escapes if re.fullmatch("[1-3][0-7]{2}", escape)), None):
-        return f"has \\{octal}, which is no octal number to Java: write \\x{int(octal, 8):02X}"
-    flags = "".join(re.findall(r"\(\?([a-z]+)", re.sub(r"\\.", "", pattern)))
-    if "i" in flags and "u" not in flags and any(not c.isascii() and c.lower() != c.upper() for c in pattern):
-        return "ignores the case of ASCII letters only: write (?iu) for (?i)"
-    return None
-
-
 def has_open_repeat(pattern: str) -> bool:
     """Return whether the steps of one try may grow with the value: an endless repeat, other than of one character at the very
     end. For a pattern that is not refused.
@@ -127,7 +106,6 @@ def _check_syntax(pattern: str) -> bool:
             index += 1
             if pattern.startswith("Z", index):
                 raise re.error("\\Z also stands before a last line break to Java: write $, or (?!\\s|\\S) for the very end")
-            _check_escape(pattern, index)
         elif char == "[":
             index = _class_end(pattern, index)
         elif char == "(":
@@ -157,21 +135,8 @@ def _class_end(pattern: str, start: int) -> int:
     while index < len(pattern) and pattern[index] != "]":
         if pattern[index] == "[" or pattern.startswith("&&", index):
             raise re.error("within [ ] Java takes [ and && for more than characters: escape them")
-        if pattern[index] == "\\":
-            index += 1
-            if pattern.startswith("b", index):
-                raise re.error("\\b within [ ] is none of Java's: write \\x08 for a backspace")
-            _check_escape(pattern, index)
-        index += 1
+        index += 1 + (pattern[index] == "\\")
     return index
-
-
-def _check_escape(pattern: str, index: int) -> None:
-    """Raise re.error for an escape that Java does not have. ``index``: of the character after the backslash."""
-    if pattern.startswith("U", index):
-        raise re.error("\\U is none of Java's: write the character itself")
-    if pattern.startswith("0", index) and not re.match("[0-7]", pattern[index + 1 :]):
-        raise re.error("\\0 needs digits in Java: write \\x00")
 
 
 class _Bound:

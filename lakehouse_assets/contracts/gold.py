@@ -6,14 +6,14 @@ Belongs here: its shape and its validation. Does not: reading the SQL (lineage),
 import re
 from typing import Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
-from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.checks.strict_model import RECORDED, StrictModel
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.mistakes import NAME, OF_GOLD, TableName, refuse_dependencies, refuse_duplicates, refuse_names
@@ -127,10 +127,15 @@ class GoldSpec(StrictModel):
         return value
 
     @model_validator(mode="after")
+    def _has_no_check_of_its_asset(self, info: ValidationInfo) -> "GoldSpec":
+        if not (info.context or {}).get(RECORDED):
+            refuse_names(self.checks, OF_GOLD)
+        return self
+
+    @model_validator(mode="after")
     def _unique_checks(self) -> "GoldSpec":
         refuse_duplicates("checks", [check.id for check in self.checks])
         refuse_dependencies(self.checks, self.key)
-        refuse_names(self.checks, OF_GOLD)
         for i, check in enumerate(self.checks):
             if isinstance(check, HistoryCheck):
                 raise ValueError(f"checks.{i} ({check.id}): gold has no windows that {check.check} could compare with")

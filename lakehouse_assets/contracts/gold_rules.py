@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from lakehouse_assets.checks.dependencies import tables_read
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
@@ -26,6 +27,15 @@ def ruleset(spec: GoldSpec, query: GoldQuery) -> str:
     if spec.layout is None:
         del rules["layout"]
     return json.dumps({**rules, "types": dict(query.types)}, sort_keys=True)
+
+
+def recorded_rules(ruleset: str, file: str) -> tuple[GoldSpec, str, dict[str, str]]:
+    """Return the declaration of a recorded rule set, its SQL, and the types of its columns. ``file``: the plain name of the
+    SQL's file today.
+    """
+    rules = json.loads(ruleset)
+    types = rules.pop("types")
+    return GoldSpec.model_validate({**rules, "sql": file}, context={RECORDED: True}), rules["sql"], types
 
 
 def ruleset_hash(spec: GoldSpec, query: GoldQuery) -> str:

@@ -5,9 +5,9 @@ Belongs here: the keys, and what is wrong with them alone. Does not: what two gu
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
-from lakehouse_assets.checks.strict_model import StrictModel
+from lakehouse_assets.checks.strict_model import RECORDED, StrictModel
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
@@ -100,6 +100,12 @@ class GuardSpec(FrameRules):
         return {**values, "cadence": cadence} if cadence and values.get("cadence") is None else values
 
     @model_validator(mode="after")
+    def _has_no_check_of_its_asset(self, info: ValidationInfo) -> "GuardSpec":
+        if not (info.context or {}).get(RECORDED):
+            refuse_names(self.checks, (HISTORY, COLUMNS, WINDOWS))
+        return self
+
+    @model_validator(mode="after")
     def _guard_consistent(self) -> "GuardSpec":
         if bool(self.path) == bool(self.table):
             raise ValueError("path: a guard has either `path`, a folder or URL, or `table`, a name in Spark's catalog")
@@ -110,7 +116,6 @@ class GuardSpec(FrameRules):
         if self.cadence != (self.windows.cadence if self.windows else None):
             raise ValueError("cadence: remove it: versions have no length, and `windows` has a `cadence` of its own")
         self._refuse_unfit_windows()
-        refuse_names(self.checks, (HISTORY, COLUMNS, WINDOWS))
         for index, check in enumerate(self.checks):
             if check.reads is not None:
                 table = check.reads.table

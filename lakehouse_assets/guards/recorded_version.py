@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.decisions.gate import is_waived
@@ -40,7 +41,8 @@ def recorded_batch(record: ExtractionRecord) -> VersionBatch:
 
 def rules_without(guard: GuardSpec, ruleset: str, waived: Collection[str]) -> GuardSpec:
     """Return the guard with the rules of a decision, without the checks that an override names."""
-    rules = GuardSpec.model_validate({**json.loads(ruleset), "path": guard.path, "format": guard.format})
+    recorded = {**json.loads(ruleset), "path": guard.path, "format": guard.format}
+    rules = GuardSpec.model_validate(recorded, context={RECORDED: True})
     chosen = [check for check in rules.checks if not is_waived(check.id, waived)]
     ids = {check.id for check in chosen}
     checks = tuple(

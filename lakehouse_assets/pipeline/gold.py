@@ -3,7 +3,6 @@
 Belongs here: the rows, the versions of the inputs, and how gold is written. Does not: the steps (gate), or lineage (contracts).
 """
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,8 +17,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import gold_context
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.gold import GoldSpec
-from lakehouse_assets.contracts.gold_rules import inputs_of, ruleset, ruleset_hash
+from lakehouse_assets.contracts.gold_rules import inputs_of, recorded_rules, ruleset, ruleset_hash
 from lakehouse_assets.decisions.decide import BatchEvidence, gold_outcomes, make_decision
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
@@ -44,10 +42,8 @@ from lakehouse_assets.storage.staging_folder import staging_path
 
 
 def _run_as_judged(run: GoldRun, decision: Decision) -> GoldRun:
-    rules = json.loads(decision.ruleset)
-    types = rules.pop("types")
-    spec = GoldSpec.model_validate({**rules, "sql": run.spec.sql})
-    return replace(run, spec=spec, query=replace(run.query, sql=rules["sql"], types=types), run_id=f"{run.run_id}-recovery")
+    spec, sql, types = recorded_rules(decision.ruleset, run.spec.sql)
+    return replace(run, spec=spec, query=replace(run.query, sql=sql, types=types), run_id=f"{run.run_id}-recovery")
 
 
 @dataclass

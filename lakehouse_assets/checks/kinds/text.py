@@ -9,7 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import BoundedCheck, ColumnCheck
-from lakehouse_assets.checks.patterns import LONGEST, other_meaning, refusal
+from lakehouse_assets.checks.pattern_meaning import other_meaning
+from lakehouse_assets.checks.patterns import LONGEST, refusal
 from lakehouse_assets.checks.sql.text import identifier, not_matching
 from lakehouse_assets.checks.strict_model import RECORDED
 
@@ -18,8 +19,9 @@ class Matches(ColumnCheck):
     """The text contains a match of the pattern (anchor it with ``^…$`` to match all of it). NULL passes; over 4,096 characters
     fail. ``$`` also stands before a line break that ends the text: write ``(?!\\s|\\S)`` in its place to refuse that, too.
 
-    Spark runs it (Java). Only patterns that mean the same in Python and Java are accepted. A pattern that could run forever is
-    refused when the YAML is loaded: a repeat inside a repeat, a repeated alternation, several unbounded repeats.
+    Spark runs it (Java). Only patterns that mean the same in Python and Java are accepted, and look-behinds of up to 256
+    characters. A pattern that could run forever is refused when the YAML is loaded: a repeat inside a repeat, a repeated
+    alternation, several unbounded repeats.
     """
 
     summary = "the text matches a regular expression"
