@@ -241,6 +241,27 @@ def test_control_totals(parameters, own, source, status):
         ("count(v) - count(*)", 0.0, "passed"),
         ("count(v) + 1", 0.0, "failed"),
         ("sum(v) * count(*)", 0.0, "failed"),
+        ("approx_count_distinct(v)", 0.0, "passed"),
+        ("approx_count_distinct(v) filter (where v > 1)", None, "failed"),
+        ("regr_count(v, g)", 0.0, "passed"),
+        ("cast(coalesce(sum(v), 0) as decimal(10, 2))", 0.0, "passed"),
+        ("coalesce(sum(v), 0.0D)", 0.0, "passed"),
+        ("cast(coalesce(sum(v), 0.5) as int)", 0.5, "failed"),
+        ("cast(count(*) as string)", None, "passed"),
+        ("round(coalesce(sum(v), 0), 2)", 0.0, "passed"),
+        ("round(sum(v), 2)", None, "passed"),
+        ("-count(*)", 0.0, "passed"),
+        ("coalesce(sum(v), -1)", -1.0, "passed"),
+        ("abs(coalesce(sum(v), -1))", 1.0, "passed"),
+        ("count(*) / 2", 0.0, "passed"),
+        ("count(v) / count(*)", None, "passed"),
+        ("if(count(*) > 0, sum(v), 0)", 0.0, "passed"),
+        ("if(sum(v) is not null, sum(v), 3)", 3.0, "passed"),
+        ("if(sum(v) > 0, 1, 2)", 2.0, "passed"),
+        ("if(count(*) = 0, null, 1)", None, "passed"),
+        ("case when count(*) <> 0 then 1 when sum(v) is null then 2 else 3 end", 2.0, "passed"),
+        ("case when count(*) <> 0 then 1 end", None, "passed"),
+        ("nullif(count(*), 1)", None, "passed"),
         ("max(v)", None, "passed"),
         ("max(v)", 0.0, "failed"),
     ],
@@ -248,6 +269,22 @@ def test_control_totals(parameters, own, source, status):
 def test_a_control_total_of_a_batch_without_rows(measure, source, status):
     check = ANY.validate_python({"check": "control_total", "figure": "f", "measure": measure})
     assert check.judge({}, replace(CONTEXT, control=ControlTotals({"f": source}))).status == status
+
+
+def test_a_batch_without_rows_has_the_control_total_that_spark_computes_over_none(spark):
+    measures = [
+        "count(*)", "count_if(v > 1)", "count(distinct v)", "approx_count_distinct(v)", "regr_count(v, g)", "sum(v)", "max(v)",
+        "sum(v) filter (where g = 1)", "coalesce(sum(v), 0.0D) - 1", "coalesce(sum(v), max(v), -2)", "-count(*)",
+        "abs(-3 + count(*))", "round(coalesce(sum(v), 0), 2)", "cast(count(*) as decimal(10, 2)) / 2", "count(v) + sum(v)",
+        "if(count(*) > 0, sum(v), 4)", "if(sum(v) > 0, 1, 2)", "if(not count(*) = 0, 1, 2)", "if(sum(v) is not null, 1, 2)",
+        "case when count(*) <> 0 then 1 when sum(v) is null then 2 else 3 end", "case when count(*) >= 1 then 1 end",
+    ]  # fmt: skip
+    checks = [ANY.validate_python({"check": "control_total", "figure": "f", "measure": measure}) for measure in measures]
+    without = replace(CONTEXT, control=ControlTotals({"f": None}))
+    own = [check.judge({}, without).observed["own"] for check in checks]
+    columns = [F.expr(check.metrics(CONTEXT)["own"]).alias(f"c{index}") for index, check in enumerate(checks)]
+    of_spark = spark.createDataFrame([], "v double, g int").agg(*columns).first()
+    assert dict(zip(measures, own, strict=True)) == dict(zip(measures, of_spark, strict=True))
 
 
 def test_a_missing_control_total_never_passes():

@@ -6,7 +6,7 @@ Belongs here: the check that compares with control totals. Does not: where these
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -19,7 +19,22 @@ from lakehouse_assets.checks.parameters import Aggregate
 from lakehouse_assets.checks.sql.text import columns_of, parse_aggregate
 
 COUNTS = (exp.Count, exp.CountIf)
-OPERATORS = {exp.Add: operator.add, exp.Sub: operator.sub, exp.Mul: operator.mul}
+ZERO_OVER_NO_ROWS = (*COUNTS, exp.ApproxDistinct, exp.RegrCount)
+OPERATORS: dict[type[exp.Expr], Callable[..., float]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+    exp.Neg: lambda value: 0 - value,  # never -0.0
+    exp.Abs: math.fabs,
+    exp.Not: operator.not_,
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
 
 
 class ControlTotal(BatchCheck):
@@ -28,8 +43,10 @@ class ControlTotal(BatchCheck):
     ``measure`` is an aggregate over all rows as they came, those that fail other checks and those that could not be read among
     them; a value that could not be cast is NULL there. Both sides are compared as doubles; apart from counts, a difference in
     the last digits (1e-9 of the figure) is none. NULL equals NULL, and a sum of no values equals 0. The same holds with a
-    `FILTER`. A batch without rows has a count of 0, and NULL for any other aggregate. A figure that the source does not report
-    fails: a control file that is missing, that cannot be read, or that lacks the figure.
+    `FILTER`. In a batch without rows, counts (also approximate ones) are 0, and other aggregates are NULL. From these follow
+    arithmetic, comparisons, `not`, `is null`, `abs`, `coalesce`, `if`, `case when`, and casts and `round` of whole numbers; any
+    other SQL is NULL there. A figure that the source does not report fails: a control file that is missing, that cannot be
+    read, or that lacks the figure.
     """
 
     summary = "a figure of the batch is what the source says that it is"
@@ -96,21 +113,44 @@ def _unfiltered(tree: exp.Expr) -> exp.Expr:
 
 
 def _over_no_rows(tree: exp.Expr) -> float | None:
-    """Return what an aggregate is over no rows: 0 for a count, NULL for any other, and what arithmetic and `coalesce` make of
-    these.
+    """Return what an aggregate is over no rows: 0 for a count, NULL for any other, and what simple SQL makes of these. True
+    is 1; what is not known here is NULL.
     """
     bare = _unfiltered(tree)
-    if isinstance(bare, COUNTS):
+    if isinstance(bare, ZERO_OVER_NO_ROWS):
         return 0.0
     if isinstance(bare, exp.Literal) and not bare.is_string:
         return float(bare.name)
+    if isinstance(bare, exp.Round) or (isinstance(bare, exp.Cast) and bare.to.is_type(*exp.DataType.NUMERIC_TYPES)):
+        value = _over_no_rows(bare.this)
+        return value if value is not None and value.is_integer() else None
     if isinstance(bare, exp.Coalesce):
         values = [_over_no_rows(part) for part in (bare.this, *bare.expressions)]
         return next((value for value in values if value is not None), None)
-    if type(bare) in OPERATORS:
-        left, right = _over_no_rows(bare.args["this"]), _over_no_rows(bare.args["expression"])
-        return None if left is None or right is None else OPERATORS[type(bare)](left, right)
-    return None
+    if isinstance(bare, exp.If):
+        return _first_true([bare], bare.args.get("false"))
+    if isinstance(bare, exp.Case) and not bare.this:
+        return _first_true(bare.args["ifs"], bare.args.get("default"))
+    if isinstance(bare, exp.Is) and isinstance(bare.expression, exp.Null):
+        return float(_over_no_rows(bare.this) is None)
+    return _computed(bare)
+
+
+def _first_true(cases: Sequence[exp.Expr], default: exp.Expr | None) -> float | None:
+    """Return the value of the first case whose condition is true; without one, the default's."""
+    for case in cases:
+        if _over_no_rows(case.this):
+            return _over_no_rows(case.args["true"])
+    return _over_no_rows(default) if default else None
+
+
+def _computed(tree: exp.Expr) -> float | None:
+    """Return the result of arithmetic or a comparison; NULL if an operand is, as for a division by 0."""
+    operands = [_over_no_rows(tree.args[name]) for name in ("this", "expression") if isinstance(tree.args.get(name), exp.Expr)]
+    numbers = [number for number in operands if number is not None]
+    if type(tree) not in OPERATORS or len(numbers) < len(operands) or (isinstance(tree, exp.Div) and not numbers[1]):
+        return None
+    return float(OPERATORS[type(tree)](*numbers))
 
 
 def _finite(value: float | None) -> float | None:
