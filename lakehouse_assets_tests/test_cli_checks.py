@@ -17,7 +17,7 @@ from lakehouse_assets.cli import common
 from lakehouse_assets.cli.checks import add_to_file
 from lakehouse_assets.contracts.document import read_documents
 from lakehouse_assets.contracts.source_map import SourceMap
-from lakehouse_assets.decisions.rehearsal import CleanSummary, Rehearsal
+from lakehouse_assets.decisions.rehearsal import CleanSummary, FaultSummary, Rehearsal
 from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.jobs.dry_run import gold_run
@@ -214,15 +214,27 @@ def test_a_rehearsal_that_cannot_be_is_refused(lake, arguments, text):
     assert text in str(refused.exception)
 
 
-def test_a_rehearsal_without_a_changed_row_shows_no_share(monkeypatch):
+@pytest.mark.parametrize(
+    ("faults", "text"),
+    [
+        ((), "no fault changed any row"),
+        (
+            (FaultSummary("duplicated_rows", "twice", 2, {"unseen": 2}, {}, harmless=2),),
+            "no fault would do harm: the key keeps one row of each",
+        ),
+    ],
+)
+def test_a_rehearsal_without_harm_shows_no_share(monkeypatch, faults, text):
     """So a build that asks for one does not pass."""
-    empty = Rehearsal("readings", 0, (), CleanSummary(), (), (), 2, {}, {})
+    empty = Rehearsal("readings", 0, (), CleanSummary(), faults, (), 2, {}, {})
     monkeypatch.setattr(common, "select_tables", lambda *_: [SimpleNamespace(spec=readings())])
     monkeypatch.setattr("lakehouse_assets.operations.rehearse.rehearse", lambda *_: empty)
-    assert run("rehearse", "readings").exit_code == 0
+    listed = run("rehearse", "readings")
+    assert listed.exit_code == 0
+    assert text in listed.output
     refused = run("rehearse", "readings", "--at-least", "0.9")
     assert isinstance(refused.exception, CheckFailedError)
-    assert "no fault changed any row, and --at-least asks for 90%" in str(refused.exception)
+    assert f"{text}, and --at-least asks for 90% of the faulty copies" in str(refused.exception)
 
 
 @pytest.mark.exhaustive(seconds=20)

@@ -158,6 +158,13 @@ class Rehearsal:
         return sum(each.harmful for each in self.faults)
 
     @property
+    def without_harm(self) -> str:
+        """Why no copy would do harm; empty where one would."""
+        if self.harmful:
+            return ""
+        return "no fault would do harm: the key keeps one row of each" if self.faults else "no fault changed any row"
+
+    @property
     def detections(self) -> int:
         """Those that anything saw."""
         return sum(each.detections for each in self.faults)

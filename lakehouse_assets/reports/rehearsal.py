@@ -66,8 +66,8 @@ def remedy_rows(rehearsal: Rehearsal) -> list[dict[str, Any]]:
 
 def describe_rehearsal(rehearsal: Rehearsal) -> str:
     """Return the result in one sentence."""
-    if not rehearsal.faults:
-        return "no fault changed any row"
+    if rehearsal.without_harm:
+        return rehearsal.without_harm
     return (
         f"{rehearsal.detections} of {rehearsal.harmful} faulty copies seen ({rehearsal.share_detected:.0%}), "
         f"{rehearsal.quarantined} of them quarantined, as a whole or some rows"

@@ -45,6 +45,9 @@ def test_sizes_of_one_fault_share_a_row():
 def test_a_rehearsal_without_anything():
     empty = Rehearsal("t", 0, (), CleanSummary(), (), (), 2, {}, {})
     assert describe_rehearsal(empty) == "no fault changed any row"
+    harmless = replace(empty, faults=FAULTS[1:])
+    assert describe_rehearsal(harmless) == "no fault would do harm: the key keeps one row of each"
+    assert "Every fault that would do harm was seen" not in rehearsal_page(harmless, AT)
     assert describe_clean(CleanSummary(3)) == "3 clean copies: no check failed"
     assert "Every fault that would do harm was seen" not in rehearsal_page(empty, AT)
     all_seen = replace(empty, faults=(FaultSummary("unit", "×10", 1, {"warning": 1}, {"a": 1}),))
