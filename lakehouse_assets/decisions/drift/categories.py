@@ -22,6 +22,8 @@ OWN_CELL = 5.0
 # From so many categories on the folded distances are measured as well, so that they have a history when they are needed.
 MANY = MOST_CATEGORIES // 2
 CALLED_NEW = 10  # rows of a category that the baseline would keep by name, had it been as frequent before
+# A category whose rows exceed what is expected by so many standard deviations of chance is clearly more frequent.
+SURGE = 5.0
 
 Floats = NDArray[np.float64]
 
@@ -123,6 +125,24 @@ def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = Fa
         # A name of the batch that the baseline does not keep is one of the others there.
         before[-1] = max(rest - before[:-1].sum(), 0.0) if folded else 0.0
     return Aligned(names, now, before, before[:-1] >= OWN_CELL * max(windows, 1), folded)
+
+
+def fold_for_chance(batch: Categories, baseline: Categories) -> tuple[Floats, Floats]:
+    """Return the rows of batch and baseline in the cells that a test by chance compares, (cells,) each.
+
+    A category has its own cell if both samples together have five rows of it a window. Choosing by one sample alone would
+    favour the categories that are frequent there by chance. A side with unnamed rows may have any other category as often as
+    the rarest that it names, so an own cell needs twice that share. A category of which the batch has clearly more than the
+    baseline can have had keeps its cell, too. All others share one.
+    """
+    aligned = align(batch, baseline)
+    now, before = aligned.now[:-1], aligned.before[:-1]
+    rows, baseline_rows = aligned.now.sum(), aligned.before.sum()
+    unnamed = max((min(side.counts.values()) / side.total for side in (batch, baseline) if side.others), default=0.0)
+    least = max(OWN_CELL * (baseline.windows + 1), 2 * unnamed * (rows + baseline_rows))
+    most_expected = (before / baseline_rows + unnamed) * rows
+    is_surge = (now >= CALLED_NEW) & (now > most_expected + SURGE * np.sqrt(most_expected))
+    return aligned._replace(frequent=(now + before >= least) | is_surge).cells
 
 
 def compare_categories(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> CategoryDistance:

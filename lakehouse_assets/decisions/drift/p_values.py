@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # it loads what is used, when it is used
 from numpy.typing import ArrayLike
 
-from lakehouse_assets.decisions.drift.categories import Categories, Floats, align
+from lakehouse_assets.decisions.drift.categories import Categories, Floats, fold_for_chance
 from lakehouse_assets.decisions.drift.distances import Ecdf, tail_weight
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.relations import compare_relations, compute_relations, upper_triangle
@@ -49,9 +49,10 @@ def monte_carlo(batch: Ecdf, baseline: Ecdf, key: Key) -> tuple[float, float]:
 
 
 def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key) -> float:
-    """The p-value of the G statistic of two samples of one distribution, of these sizes. The seed is the feature's name."""
-    aligned = align(batch, baseline)
-    now, before = aligned.cells if aligned.folded else (aligned.now, aligned.before)
+    """The p-value of the G statistic of two samples of one distribution, of these sizes, after `fold_for_chance`. The seed is
+    the feature's name.
+    """
+    now, before = fold_for_chance(batch, baseline)
     p = (now + before) / (now.sum() + before.sum())
     rng = _generator(key)
     drawn = [rng.multinomial(round(sample.sum()), p, size=DRAWS) for sample in (now, before)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, read_categories
+from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, fold_for_chance, read_categories
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
@@ -100,6 +100,29 @@ def test_few_categories_have_the_statistics_they_had():
     assert set(distances.statistics) == {"g", "tail"}
     near = compare_categories(Categories(many(0, 600)), Categories(many(0, 600, 9.0), windows=9))
     assert set(near.statistics) == {"g", "tail", "folded", "folded_tail"}
+
+
+COMMON = {"a": 800.0, "b": 180.0, "c": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("batch", "baseline", "cells"),
+    [
+        # Ten rows in two windows, however they are divided.
+        (Categories(COMMON | {"d": 10.0}), Categories(COMMON), [(800, 800), (180, 180), (10, 10), (10, 0), (0, 0)]),
+        (Categories(COMMON), Categories(COMMON | {"d": 10.0}), [(800, 800), (180, 180), (10, 10), (0, 10), (0, 0)]),
+        (Categories(COMMON | {"d": 9.0}), Categories(COMMON), [(800, 800), (180, 180), (10, 10), (9, 0)]),
+        # A side with unnamed rows may have as many of "d" as of its rarest name, "c".
+        (Categories(COMMON, others=20.0), Categories(COMMON | {"d": 20.0}), [(800, 800), (180, 180), (30, 30)]),
+        (Categories(COMMON | {"d": 20.0}), Categories(COMMON, others=20.0), [(800, 800), (180, 180), (30, 30)]),
+        (Categories(COMMON | {"d": 60.0}), Categories(COMMON, others=60.0), [(800, 800), (180, 180), (60, 0), (10, 70)]),
+        # Too rare in all windows together, and far more in the batch than before.
+        (Categories(COMMON | {"d": 12.0}), Categories(COMMON, windows=19), [(800, 800), (180, 180), (12, 0), (10, 10)]),
+    ],
+)
+def test_the_cells_of_a_test_by_chance(batch, baseline, cells):
+    now, before = fold_for_chance(batch, baseline)
+    assert list(zip(now.tolist(), before.tolist(), strict=True)) == cells
 
 
 def test_of_a_profile():

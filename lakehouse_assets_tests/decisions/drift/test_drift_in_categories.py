@@ -4,6 +4,7 @@ Belongs here: a reduced and seeded form of `python -m benchmarks.drift categorie
 """
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -54,6 +55,22 @@ def test_a_fault_among_many_categories_raises_a_warning_in_the_first_windows(fau
     verdict = judge_drift([window], young.baseline, young.history, SPEC)
     assert (verdict.status, verdict.action) == ("uncalibrated", "warn")
     assert verdict.message.startswith("uncalibrated: ")
+
+
+@pytest.mark.parametrize(("kinds", "rows"), [(300, 500), (900, 500), (2_000, 500), (2_000, 20_000), (10_000, 20_000)])
+def test_few_of_the_first_windows_of_many_categories_raise_warnings(kinds, rows):
+    """And most windows with a fault do."""
+    scene, warnings = Scene(kinds, 1.0, rows), Counter()
+    for seed in range(3):
+        rng = np.random.default_rng([kinds, rows, seed])
+        for windows in (1, 2, 4):
+            young = learnt(rng, scene, windows, SPEC)
+            for name, draw in {"clean": clean, **FAULTS}.items():
+                verdict = judge_drift([draw(rng, scene, scene.shares)], young.baseline, young.history, SPEC)
+                warnings[name] += verdict.action == "warn"
+    assert warnings["clean"] <= 2  # of 9
+    assert warnings["0.1 % becomes 5 %"] >= 8
+    assert warnings["new, 3 % of rows"] >= 6
 
 
 def test_the_first_windows_are_as_far_off_as_the_later_ones(state):
