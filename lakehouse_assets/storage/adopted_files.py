@@ -151,7 +151,10 @@ def _as_logged(least: Any, greatest: Any, kind: str) -> tuple[Any, Any] | None:
         return least.isoformat(), greatest.isoformat()
     if kind == "timestamp" and isinstance(least, datetime):
         # To the millisecond: the one rounded down, the other up.
-        return _moment(least), _moment(greatest + timedelta(microseconds=999))
+        try:
+            return _moment(least), _moment(greatest + timedelta(microseconds=999))
+        except OverflowError:  # after the last one
+            return None
     if kind == "string" and isinstance(least, str):
         beginning, rest = greatest[:CHARACTERS], greatest[CHARACTERS:]
         return None if rest.startswith(LAST) else (least[:CHARACTERS], beginning + LAST if rest else beginning)

@@ -66,7 +66,7 @@ def find_bounds(footers: Sequence[parquet.FileMetaData], name: str) -> ColumnBou
 def _ends_of(statistics: parquet.Statistics) -> tuple[Any, Any] | None:
     try:
         return (statistics.min, statistics.max) if statistics.has_min_max else None
-    except UnicodeDecodeError:  # bytes that are no text
+    except (ValueError, OverflowError):  # bytes that are no text, years that Python does not have
         return None
 
 

@@ -1,4 +1,4 @@
-"""Few rows merged into a small Delta table on a disk without a job of Spark, where its MERGE takes one or two seconds.
+"""Few rows merged into a small Delta table on a disk without a MERGE of Spark, which takes one or two seconds.
 
 Belongs here: which tables and rows may be merged so, the rows, and the commit. Does not: rows of new keys alone (small_writes),
 or other MERGEs (pipeline/silver_merge).
@@ -24,12 +24,12 @@ from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.adopted_files import indexed_columns, statistics_of, takes_any_file
 from lakehouse_assets.storage.delta_dataset import is_elsewhere, read_file, without_views
-from lakehouse_assets.storage.footers import has_julian_days
+from lakehouse_assets.storage.footers import has_julian_days, path_of
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import MOST_ROWS, leaves_columns
 
-# What the driver holds of the table, besides `MOST_ROWS` rows to merge: at most `delta.FEW_ROWS` rows in so many files.
+# What the driver reads: `MOST_ROWS` rows of files with so many bytes, and of a table with so many `delta.FEW_ROWS` rows.
 MOST_BYTES, MOST_FILES = 16 << 20, 100
 # Types, as Delta names them, whose values Python compares as Spark does: of a float, 0.0 and -0.0, or NaN and NaN, are equal to
 # Spark.
@@ -61,7 +61,7 @@ def merge_few(frame: DataFrame, path: str, rows: int, key: Sequence[str], order:
     which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs. Raises Delta's
     error if another program has changed the table meanwhile.
     """
-    if rows > MOST_ROWS or is_url(path) or not delta.exists(path):
+    if rows > MOST_ROWS or is_url(path) or not delta.exists(path) or not _is_of_small_files(frame):
         return False
     table, by_order = open_to_change(path), [name for name in order if name is not None]
     files = delta.files_of(table)
@@ -75,11 +75,11 @@ def merge_few(frame: DataFrame, path: str, rows: int, key: Sequence[str], order:
     def read(number: int, columns: Sequence[str]) -> pa.Table:
         return without_views(read_file(fragments[number], dataset.schema, columns, None))
 
-    own = frame.toArrow().select(dataset.schema.names).cast(dataset.schema)
     compared = list(dict.fromkeys([*key, *by_order]))
     try:
+        own = frame.toArrow().select(dataset.schema.names).cast(dataset.schema)
         merged = _compare(own, [read(number, compared) for number in range(len(fragments))], key, by_order)
-    except UnicodeDecodeError:  # bytes that are no UTF-8, which Spark compares as they are
+    except (ValueError, OverflowError):  # bytes that are no text, and years that Python does not have, as Spark has them
         return False
     transaction = _begin(frame.sparkSession, path, table.version())
     if transaction is None:
@@ -88,6 +88,14 @@ def merge_few(frame: DataFrame, path: str, rows: int, key: Sequence[str], order:
     actions = _write_files(path, table, files, _files_of(own, replaced, merged))
     _commit(frame.sparkSession, transaction, actions)
     return True
+
+
+def _is_of_small_files(frame: DataFrame) -> bool:
+    """Whether what the frame is read from, staged files, is as small as the table has to be."""
+    try:
+        return sum(Path(path_of(file)).stat().st_size for file in frame.inputFiles()) <= MOST_BYTES
+    except OSError:  # not on a disk
+        return False
 
 
 def _is_small(files: pa.Table) -> bool:
@@ -221,7 +229,7 @@ def _begin(spark: SparkSession, path: str, version: int) -> Any | None:
 
 
 def _commit(spark: SparkSession, transaction: Any, actions: Sequence[dict[str, Any]]) -> None:
-    """Commit with the session's metadata. No job of Spark."""
+    """Commit with the session's metadata."""
     jvm: Any = spark.sparkContext._jvm
     of_delta, to_seq = jvm.org.apache.spark.sql.delta, jvm.org.apache.spark.api.python.PythonUtils.toSeq
     none, no_predicates = jvm.scala.Option.empty(), to_seq([])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,6 +111,13 @@ def test_bounds_of_long_texts_and_of_several_parts(tmp_path: Path) -> None:
     for greatest, bound in ((f"{long}zz", f"{long}z\U0010ffff"), (f"{long}z\U0010ffff", None)):
         parquet.write_table(pa.table({"t": [greatest]}), path)
         assert json.loads(statistics_of(parquet.read_metadata(path), kinds))["maxValues"].get("t") == bound
+
+
+@pytest.mark.parametrize(("micros", "bound"), [(999_000, "9999-12-31T23:59:59.999Z"), (999_999, None)])
+def test_the_end_of_time_has_no_bound_after_it(tmp_path: Path, micros, bound) -> None:
+    path, end = tmp_path / "f.parquet", datetime(9999, 12, 31, 23, 59, 59, micros, tzinfo=UTC)
+    parquet.write_table(pa.table({"t": pa.array([end], pa.timestamp("us", "UTC"))}), path)
+    assert json.loads(statistics_of(parquet.read_metadata(path), {"t": "timestamp"}))["maxValues"].get("t") == bound
 
 
 @pytest.mark.parametrize("text", ["\U00020000", "\U0010ffff", "\U0001f600", '\u00e9"\\'])

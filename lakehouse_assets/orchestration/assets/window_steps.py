@@ -35,6 +35,7 @@ from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.extraction_records import find_written_again
 from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
 from lakehouse_assets.queries.schema_status import effective_spec
@@ -130,11 +131,12 @@ def _publish_ingested(
     publish the others before that window is there.
     """
     waiting = ledger.undecided_extractions(logs.extractions(settings, spec.name), logs.decisions(settings, spec.name))
-    starts = {record.p_extracted_at for record in waiting}
+    run = table_run(spec, settings, context, readers)
+    # Of a window that is to be read again, bronze has other rows than are on record.
+    starts = {record.p_extracted_at for record in waiting} - find_written_again(run, waiting)
     ingested = [window for window in windows if window.start in starts]
     if ingested:
-        published = publish(table_run(spec, settings, context, readers), ingested)
-        report_partitions(context.instance, settings, spec, published.current)
+        report_partitions(context.instance, settings, spec, publish(run, ingested).current)
 
 
 def _silver_step(spec: TableSpec, settings: Settings, readers: Readers) -> dg.AssetsDefinition:

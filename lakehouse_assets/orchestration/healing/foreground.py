@@ -87,7 +87,10 @@ class ForegroundRun:
         self.progress("polling the sources")
         unsettled = self.report_sources(specs)
         for spec in specs:
-            self._run_windows(spec, unsettled.get(spec.name, {}))
+            try:
+                self._run_windows(spec, unsettled.get(spec.name, {}))
+            except Exception as error:  # a table that cannot be read stops no other
+                self.failures.append((spec.name, error))
         for table in tables:
             self._rewrite_gold(table, specs)
         _, warnings = send_alerts(self.instance, self.settings, specs)

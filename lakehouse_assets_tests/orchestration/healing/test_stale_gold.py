@@ -13,6 +13,7 @@ import pytest
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import silver_schemas
 from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.orchestration.healing import foreground, stale_gold
 from lakehouse_assets.orchestration.healing.run_keys import FINISHED, RUN_KEY, next_run_key
 from lakehouse_assets.pipeline.gold_inputs import GoldInputs
@@ -110,3 +111,18 @@ def test_a_command_rewrites_the_other_gold_and_fails(lake, settings, monkeypatch
     run = foreground.ForegroundRun(dg.Definitions(), lake.instance, settings, [])
     run._rewrite_gold(table, [])
     assert (run.report.gold, [name for name, _ in run.failures]) == (["gold_days"], ["gold_broken"])
+
+
+def test_a_table_that_cannot_be_read_stops_no_other_of_a_command(lake, settings, monkeypatch):
+    def read(_, __, spec, ___):
+        if spec.name == "broken":
+            raise OSError("a part of its log is not there")
+        return []
+
+    monkeypatch.setattr(foreground, "read_statuses", read)
+    tables = [SimpleNamespace(spec=readings(name=name), query_of=lambda *_: QUERY) for name in ("broken", "whole")]
+    run, names = foreground.ForegroundRun(dg.Definitions(), lake.instance, settings, tables), []
+    monkeypatch.setattr(run, "_rewrite_gold", lambda table, _: names.append(table.spec.name))
+    with pytest.raises(LakehouseError, match="broken: a part of its log is not there"):
+        run.run()
+    assert names == ["broken", "whole"]
