@@ -9,8 +9,11 @@ from datetime import timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
+from sqlglot import exp
 
+from lakehouse_assets.checks.sql.guard import require_java_patterns
 from lakehouse_assets.checks.sql.text import parse_aggregate, parse_expression
+from lakehouse_assets.checks.strict_model import RECORDED
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -21,6 +24,12 @@ def duration(text: str) -> timedelta:
     if not match:
         raise ValueError(f"{text!r} is not a duration such as 30s, 90m, 6h or 2d")
     return timedelta(**{UNITS[match[2]]: int(match[1])})
+
+
+def require_java(tree: exp.Expr, info: ValidationInfo) -> None:
+    """Refuse regular expressions that Java cannot compile, unless a decision recorded the rules. Raises ValueError."""
+    if not (info.context or {}).get(RECORDED):
+        require_java_patterns(tree, str(info.field_name))
 
 
 def _duration(text: str) -> str:
@@ -36,12 +45,12 @@ def _columns(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _condition(text: str, info: ValidationInfo) -> str:
-    parse_expression(text, str(info.field_name))
+    require_java(parse_expression(text, str(info.field_name)), info)
     return text
 
 
 def _aggregate(text: str, info: ValidationInfo) -> str:
-    parse_aggregate(text, str(info.field_name))
+    require_java(parse_aggregate(text, str(info.field_name)), info)
     return text
 
 

@@ -63,6 +63,17 @@ def refusal(pattern: str) -> str | None:
     return None
 
 
+def tries_too_many_lengths(pattern: str) -> bool:
+    """Return whether its look-behinds could take too many steps: Java tries each length that one may have. For a pattern that
+    is not refused.
+
+    >>> tries_too_many_lengths("(?<=a{1,9}b)c"), tries_too_many_lengths("(?<=a{0,120}a{0,120}b)c")
+    (False, True)
+    """
+    tree: Any = parser.parse(pattern)
+    return _Bound(pattern, tree.state.flags, by_length=True).steps(tree) > STEPS
+
+
 def has_open_repeat(pattern: str) -> bool:
     """Return whether the steps of one try may grow with the value: an endless repeat, other than of one character at the very
     end. For a pattern that is not refused.
@@ -140,9 +151,13 @@ def _class_end(pattern: str, start: int) -> int:
 
 
 class _Bound:
-    """The bound of one pattern. Characters are judged on an alphabet of Latin-1 and of every character of the pattern."""
+    """The bound of one pattern. Characters are judged on an alphabet of Latin-1 and of every character of the pattern.
 
-    def __init__(self, pattern: str, flags: int) -> None:
+    ``by_length``: a look-behind is tried once for each length that it may have.
+    """
+
+    def __init__(self, pattern: str, flags: int, *, by_length: bool = False) -> None:
+        self.by_length = by_length
         near = {point + step for point in map(ord, pattern) for step in (-1, 0, 1)}
         points = {*range(256), *(point for point in near if 0 <= point < 0x110000)}
         self.alphabet = {case for point in points for char in [chr(point)] for case in (char, char.lower(), char.upper())}
@@ -172,7 +187,11 @@ class _Bound:
         if name == "BRANCH":
             return self._choice([self._sequence(branch, rest) for branch in argument[1]])
         if name in ("ASSERT", "ASSERT_NOT"):
-            return _Rest(self._sequence(argument[1], _Rest(1, frozenset(self.alphabet))).steps + rest.steps, rest.first)
+            steps = self._sequence(argument[1], _Rest(1, frozenset(self.alphabet))).steps
+            if self.by_length and argument[0] < 0:
+                least, most = (min(int(width), LONGEST) for width in argument[1].getwidth())
+                steps *= most - least + 1
+            return _Rest(steps + rest.steps, rest.first)
         if name == "AT":
             ends = "END" in str(argument)
             return _Rest(rest.steps + 1, rest.first | {"\n"} if ends else rest.first)

@@ -6,8 +6,9 @@ Belongs here: the declaration of a column. Does not: casting (measures).
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from lakehouse_assets.checks.parameters import require_java
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.checks.types import ATOMIC, data_type
@@ -83,9 +84,11 @@ class Column(StrictModel):
 
     @field_validator("expr")
     @classmethod
-    def _sees_value_only(cls, value: str | None) -> str | None:
+    def _sees_value_only(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            others = sorted(columns_of(parse_expression(value, "expr")) - {"value"})
+            tree = parse_expression(value, "expr")
+            require_java(tree, info)
+            others = sorted(columns_of(tree) - {"value"})
             if others:
                 raise ValueError(f"expr sees only `value`, not {', '.join(others)}")
         return value

@@ -10,10 +10,10 @@ from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.checks.drift_rows import DRIFT_ROWS
-from lakehouse_assets.checks.parameters import Duration
+from lakehouse_assets.checks.parameters import Duration, require_java
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column
@@ -60,8 +60,8 @@ class FeatureSpec(StrictModel):
 
     @field_validator("expr")
     @classmethod
-    def _parsed(cls, value: str) -> str:
-        parse_expression(value, "expr", allow_windows=True)
+    def _parsed(cls, value: str, info: ValidationInfo) -> str:
+        require_java(parse_expression(value, "expr", allow_windows=True), info)
         return value
 
     @property

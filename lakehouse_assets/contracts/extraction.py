@@ -6,9 +6,9 @@ Belongs here: its shape and its validation. Does not: the calendar's arithmetic 
 from datetime import date, datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from lakehouse_assets.checks.parameters import Duration, duration
+from lakehouse_assets.checks.parameters import Duration, duration, require_java
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.windows import (
@@ -84,9 +84,9 @@ class ExtractionSpec(StrictModel):
 
     @field_validator("delete_when")
     @classmethod
-    def _parsed(cls, value: str | None) -> str | None:
+    def _parsed(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            parse_expression(value, "delete_when")
+            require_java(parse_expression(value, "delete_when"), info)
         return value
 
     @model_validator(mode="after")

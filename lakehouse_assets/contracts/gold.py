@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
 from lakehouse_assets.checks.kinds.reconciliation import Reconcile
+from lakehouse_assets.checks.parameters import require_java
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.checks.strict_model import RECORDED, StrictModel
@@ -31,9 +32,9 @@ class GrainSpec(StrictModel):
 
     @field_validator("inputs")
     @classmethod
-    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+    def _expressions(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for name, expr in value.items():
-            parse_expression(expr, name)
+            require_java(parse_expression(expr, name), info)
         return value
 
 

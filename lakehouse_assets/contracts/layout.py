@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from lakehouse_assets.checks.parameters import require_java
 from lakehouse_assets.checks.sql.text import columns_of, parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.columns import Column, DeclaredType, unfit_name
@@ -32,8 +33,8 @@ class DerivedColumn(StrictModel):
 
     @field_validator("expr")
     @classmethod
-    def _parsed(cls, value: str) -> str:
-        parse_expression(value, "expr")
+    def _parsed(cls, value: str, info: ValidationInfo) -> str:
+        require_java(parse_expression(value, "expr"), info)
         return value
 
     @property

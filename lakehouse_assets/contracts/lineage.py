@@ -18,7 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from lakehouse_assets.checks.sql.bounds import limit_searched_texts
-from lakehouse_assets.checks.sql.guard import UnfitError, guard_query, line_of
+from lakehouse_assets.checks.sql.guard import UnfitError, guard_query, line_of, require_java_patterns
 from lakehouse_assets.contracts.columns import unfit_name
 from lakehouse_assets.errors import ConfigError
 
@@ -47,12 +47,16 @@ class GoldQuery:
         return limit_searched_texts(parse_one(self.sql, dialect="spark")).sql(dialect="spark")
 
 
-def read_gold(sql: str, file: str, schema: Schema) -> GoldQuery:
+def read_gold(sql: str, file: str, schema: Schema, *, is_recorded: bool = False) -> GoldQuery:
     """Return the query of a SELECT over the tables of ``schema`` (``{table: {column: type}}``). Raises ConfigError, naming file
-    and line, for SQL that is not one SELECT, or that names an unknown table or column.
+    and line, for SQL that is not one SELECT, or that names an unknown table or column. ``is_recorded``: a decision has the SQL;
+    its patterns need not compile.
     """
     try:
-        return _read(_parse_select(sql), dict(schema))
+        tree = _parse_select(sql)
+        if not is_recorded:
+            require_java_patterns(tree, "gold")
+        return _read(tree, dict(schema))
     except UnfitError as error:
         raise ConfigError(f"{file}:{error.line}: {error}") from None
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.contracts.windows import LENGTHS, Window, calendar, window_at
@@ -97,7 +98,7 @@ class History:
     def extraction(self) -> ExtractionSpec | None:
         """The calendar; None without windows, or if today's code cannot read it."""
         try:
-            return ExtractionSpec.model_validate(self.rules["extraction"])
+            return ExtractionSpec.model_validate(self.rules["extraction"], context={RECORDED: True})
         except (KeyError, ValueError):
             return None
 

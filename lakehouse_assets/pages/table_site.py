@@ -86,7 +86,7 @@ class TableSite:
             if name not in sql:
                 continue
             try:
-                lineage = read_gold(sql, gold, schema).lineage
+                lineage = read_gold(sql, gold, schema, is_recorded=True).lineage
             except LakehouseError:
                 continue  # it joins other tables, whose columns are not known here
             for target, sources in lineage.items():

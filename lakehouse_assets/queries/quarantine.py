@@ -95,7 +95,7 @@ def _columns_of_gold(decision: Decision, specs: Sequence[TableSpec]) -> tuple[Co
     try:
         rules = json.loads(decision.ruleset)
         reads = {name: table["columns"] for name, table in rules.get("reads", {}).items()}
-        query = read_gold(rules["sql"], decision.table, {**silver_schemas(specs), **reads})
+        query = read_gold(rules["sql"], decision.table, {**silver_schemas(specs), **reads}, is_recorded=True)
     except (LakehouseError, ValueError, TypeError, KeyError, AttributeError):
         return (None if any(spec.pii_columns for spec in specs) else ()), ()
     return personal_columns(query, specs), query.lineage

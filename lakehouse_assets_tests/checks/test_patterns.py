@@ -70,7 +70,7 @@ ALIKE = [
     "(?iu)^straße$", "(?i)(?u)é", "(?u)(?i:é)", "(?i:(?u:é)x)", "(?u:é)(?i:x)", "(?i)[éÉ]|ä|Ä", "(?i)日本", "(?i:x)é",
     "(?i)[\u0430-\u044f\u0410-\u042f]",  # Cyrillic, in both cases
     "é", r"\\v", r"\01\x0B", r"\012", r"\0400", r"[\012]", r"\\101", r"\[\\b]", r"\(?is é", r"\b[a]\b", r"[]a]\b",
-    "(?<=ab|cd)e", "(?<!a|bc)d", "(?<=a{1,256})b", "(?<!a{300})b",
+    "(?<=ab|cd)e", "(?<!a|bc)d", "(?<=a{1,255})b", "(?<![0-9]{1,200}x)b", "(?<!a{300})b", r"(a)(?=\1)b",
 ]  # fmt: skip
 
 
@@ -125,6 +125,10 @@ def test_a_repeat_that_java_reads_as_text_is_refused_with_the_way_out(pattern):
         (r"[\1]", r"write \x01"),
         (r"(?<=a+)b", "such as {1,9} for +"),
         (r"x|(?:(?<!a{3,300})b)", "such as {1,9} for +"),
+        ("(?<=a{0,120}a{0,120}b)c", "Java tries at each character: bound its repeats"),
+        ("(?:x|(?<!a{1,99}a{1,99}))c", "Java tries at each character: bound its repeats"),
+        (r"(a)(?<=\1)b", "write out what it may be"),
+        (r"(a)(?<!x(?:b|\1))b", "write out what it may be"),
     ],
 )
 def test_a_pattern_that_java_reads_otherwise_is_refused_unless_a_decision_has_it(pattern, way_out):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import recorded_rules, ruleset
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.contracts.lineage import GoldQuery
+from lakehouse_assets.contracts.lineage import GoldQuery, read_gold
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.guards.recorded_version import rules_without
@@ -32,7 +32,11 @@ ONCE_ACCEPTED = [
     ({"check": "not_null", "column": "v", "name": "Schema_Matches_Contract"}, {"name": "other"}),
     ({"check": "not_null", "column": "v", "name": "table_Columns"}, {"name": "other"}),
 ]
-EXPRESSIONS = [r"v rlike '[\\b]'", r"v rlike '\\0'", r"v rlike '\\U0001F600'", "regexp_replace(v, '(?i)é', '') = v"]
+NOT_OF_JAVA = [
+    r"v rlike '[\\b]'", r"v rlike '\\0'", r"v rlike '\\U0001F600'", "v rlike '(?<=a+)b'", r"v rlike '(a)(?<=\\1)b'",
+    "v rlike '(?<=a{0,120}a{0,120}b)c'", r"size(split(v, '[\\b]')) = 1",
+]  # fmt: skip
+EXPRESSIONS = [*NOT_OF_JAVA, "regexp_replace(v, '(?i)é', '') = v"]
 
 
 def of_table(check, accepted):
@@ -70,6 +74,33 @@ def test_recorded_expressions_are_read(expression, read):
     check = {"check": "expression", "name": "e", "expr": expression}
     (checked,) = read(check, {**check, "expr": "v = 'a'"})
     assert checked.expr == expression
+
+
+@pytest.mark.parametrize("expression", NOT_OF_JAVA)
+def test_the_yaml_may_have_no_pattern_that_java_cannot_compile_in_any_sql(expression):
+    fields = [
+        {"checks": [{"check": "expression", "name": "e", "expr": expression}]},
+        {"checks": [{"check": "not_null", "column": "v", "where": expression}]},
+        {"checks": [{"check": "sql", "name": "s", "sql": f"select * from batch where {expression}"}]},
+        {"checks": [{"check": "metric", "name": "m", "sql": f"count_if({expression})", "max": 0}]},
+        {"checks": [{"check": "reconcile", "table": "t", "against": "count(*)", "by": {expression: "v"}}]},
+        {"checks": [{"check": "reconcile", "table": "t", "against": "count(*)", "against_where": expression}]},
+        {"columns": {"v": {"type": "string", "expr": expression.replace("v ", "value ").replace("(v,", "(value,")}}},
+        {"extraction": {**TABLE["extraction"], "mode": "upsert", "delete_when": expression}, "key": ["v"]},
+        {"layout": {"derived": {"g": {"type": "boolean", "expr": expression}}}},
+        {"drift": {"features": [{"name": "f", "expr": f"cast({expression} as int)"}]}},
+        {"constraints": {"c": expression}},
+    ]
+    for field in fields:
+        with pytest.raises(ValidationError, match=r"the pattern .* (has|looks back)"):
+            TableSpec.model_validate({**TABLE, **field})
+
+
+def test_the_sql_of_gold_may_have_no_pattern_that_java_cannot_compile_unless_a_decision_has_it():
+    sql, schema = "SELECT v\nFROM silver_orders\nWHERE v RLIKE '(?<=a+)b'", {"silver_orders": {"v": "string"}}
+    with pytest.raises(ConfigError, match=r"^totals.sql:3: gold: the pattern .* looks back"):
+        read_gold(sql, "totals.sql", schema)
+    assert read_gold(sql, "totals.sql", schema, is_recorded=True).inputs == ("silver_orders",)
 
 
 @pytest.mark.parametrize("read", [of_table, of_gold, of_guard])

@@ -7,14 +7,14 @@ be read (contracts/references).
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.base import CheckContext, Judgement, Reads
 from lakehouse_assets.checks.families import BatchCheck
 from lakehouse_assets.checks.judgements import ROUNDING
 from lakehouse_assets.checks.kinds.sql import PARAMETERS
-from lakehouse_assets.checks.parameters import Aggregate
+from lakehouse_assets.checks.parameters import Aggregate, require_java
 from lakehouse_assets.checks.sql.text import columns_of, identifier, literal, parse_aggregate, parse_expression
 
 WINDOW = "p_extracted_at"
@@ -62,16 +62,16 @@ class Reconcile(BatchCheck):
 
     @field_validator("against_where")
     @classmethod
-    def _condition(cls, value: str | None) -> str | None:
+    def _condition(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None:
-            _parse_where(value)
+            require_java(_parse_where(value), info)
         return value
 
     @field_validator("by")
     @classmethod
-    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+    def _expressions(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         for text in (*value, *value.values()):
-            parse_expression(text, "by")
+            require_java(parse_expression(text, "by"), info)
         return value
 
     @property

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from sqlglot import exp
 
 from lakehouse_assets.checks.base import CheckContext, Judgement
 from lakehouse_assets.checks.families import BatchCheck, BoundedCheck, RowCheck
 from lakehouse_assets.checks.judgements import judge_bounds
-from lakehouse_assets.checks.parameters import Aggregate, Condition
+from lakehouse_assets.checks.parameters import Aggregate, Condition, require_java
 from lakehouse_assets.checks.sql.columns import unknown_columns
 from lakehouse_assets.checks.sql.text import columns_of, of_clean_rows, parse_aggregate, parse_expression, parse_select
 
@@ -39,8 +39,9 @@ class Sql(RowCheck):
 
     @field_validator("sql")
     @classmethod
-    def _read_only(cls, value: str) -> str:
+    def _read_only(cls, value: str, info: ValidationInfo) -> str:
         tree = parse_select(value, "sql")
+        require_java(tree, info)
         for parameter in tree.find_all(exp.Placeholder):
             if parameter.name not in PARAMETERS:
                 raise ValueError(f"sql: :{parameter.name} is not known; there are :window_start and :window_end")

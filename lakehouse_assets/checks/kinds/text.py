@@ -21,7 +21,7 @@ class Matches(ColumnCheck):
 
     Spark runs it (Java). Only patterns that mean the same in Python and Java are accepted, and look-behinds of up to 256
     characters. A pattern that could run forever is refused when the YAML is loaded: a repeat inside a repeat, a repeated
-    alternation, several unbounded repeats.
+    alternation, several unbounded repeats, a look-behind with several long repeats.
     """
 
     summary = "the text matches a regular expression"

@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
+from lakehouse_assets.checks.pattern_meaning import java_refusal
 from lakehouse_assets.checks.patterns import like_to_regex, refusal
 from lakehouse_assets.checks.sql.functions import size_problem, suggestion, unknown_function
 
@@ -75,6 +76,16 @@ def guard(tree: exp.Expr, text: str, what: str) -> None:
     for node in tree.walk():
         if why := _refused(node, text):
             raise UnfitError(f"{what}: {why}", line_of(node))
+
+
+def require_java_patterns(tree: exp.Expr, what: str) -> None:
+    """Refuse regular expressions that Java cannot compile, in a guarded tree. The rules of a decision may have them, so `guard`
+    accepts them. Raises UnfitError that names one.
+    """
+    for node in tree.walk():
+        for pattern in () if isinstance(node, exp.Like | exp.ILike) else patterns_of(node):
+            if pattern is not None and (why := java_refusal(pattern.name)):
+                raise UnfitError(f"{what}: the pattern {pattern.name!r} {why}", line_of(node))
 
 
 def line_of(node: exp.Expr) -> int:
