@@ -3,7 +3,7 @@
 Belongs here: log rows → history → files of the site. Does not: which tables changed, the overview (site).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,7 +120,7 @@ def read_table(
     # Of all decisions: each version of gold keeps its page, and its own SQL.
     all_rules = [rules_of(ruleset) for ruleset in {d.ruleset for d in rows.decisions}]
     names = frozenset[str]().union(*map(personal_names, all_rules), declared.personal if declared else ())
-    reads_personal = any(f"silver_{each}" in str(own.get("sql")) for own in all_rules for each in neighbours.personal)
+    reads_personal = any(_may_read(table, own.get("sql"), neighbours.personal) for own in all_rules)
     mask = Mask(names, all_texts=reads_personal)
     notes = (*rows.notes, *((f"its YAML cannot be read: {declared.problem}",) if declared and declared.problem else ()))
     shown = declared.shown if declared else None
@@ -131,6 +131,13 @@ def read_table(
     decisions = tuple(_masked_light(evidence.get((d.decision_id, d.superseded_by), d), mask) for d in rows.decisions)
     spec = mask.spec(newest) if newest else None
     return TableSite(History(table, decisions, rows.extractions, rules, frozenset(pages), notes, shown), mask, spec)
+
+
+def _may_read(table: str, sql: Any, tables: Collection[str]) -> bool:
+    """Return whether rules with this SQL read one of these tables. Of gold whose rules have no SQL, nobody knows."""
+    if isinstance(sql, str):
+        return any(f"silver_{each}" in sql for each in tables)
+    return table.startswith("gold_") and bool(tables)
 
 
 def _with_pages(history: History, most: int) -> set[str]:

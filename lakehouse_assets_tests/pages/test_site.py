@@ -237,11 +237,12 @@ def test_quarantined_rows_of_gold_are_on_the_page_of_their_version_unless_an_inp
         assert all(SECRET.encode() not in content for content in files_of(settings.site).values())
 
 
-def test_rows_of_an_earlier_gold_version_stay_hidden_once_the_sql_reads_no_personal_table(settings):
+@pytest.mark.parametrize("earlier", [READS_NAMES, None], ids=["personal", "without SQL"])
+def test_rows_of_an_earlier_gold_version_stay_hidden_once_the_sql_reads_no_personal_table(settings, earlier):
     columns = {**COLUMNS, "name": {"type": "string", "pii": True}}
     write(settings, [passed(1, rules=ruleset(columns=columns, checks=[], drift=None)), passed(1, "places")])
     bad = outcome("in_range_value", status="failed", effect="rows", failed_rows=1, message=f"{SECRET} is out of range")
-    versions = gold_versions([READS_NAMES, READS_PLACES], checks=(bad,), counts=Counts(3, 2, 0, 1, 0))
+    versions = gold_versions([earlier, READS_PLACES], checks=(bad,), counts=Counts(3, 2, 0, 1, 0))
     logbook.write(settings, versions)
     quarantine_gold_rows(settings, versions[0], [{"id": "a", "who": SECRET}])
     assert make(settings).notes == ()
