@@ -9,6 +9,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from lakehouse_assets.checks.strict_model import RECORDED
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import recorded_rules, ruleset
 from lakehouse_assets.contracts.guarded_table import GuardSpec
@@ -77,23 +78,32 @@ def test_recorded_expressions_are_read(expression, read):
 
 
 @pytest.mark.parametrize("expression", NOT_OF_JAVA)
-def test_the_yaml_may_have_no_pattern_that_java_cannot_compile_in_any_sql(expression):
+def test_no_sql_of_the_yaml_may_have_a_pattern_that_java_cannot_compile_unless_a_decision_has_it(expression):
     fields = [
         {"checks": [{"check": "expression", "name": "e", "expr": expression}]},
         {"checks": [{"check": "not_null", "column": "v", "where": expression}]},
         {"checks": [{"check": "sql", "name": "s", "sql": f"select * from batch where {expression}"}]},
         {"checks": [{"check": "metric", "name": "m", "sql": f"count_if({expression})", "max": 0}]},
-        {"checks": [{"check": "reconcile", "table": "t", "against": "count(*)", "by": {expression: "v"}}]},
-        {"checks": [{"check": "reconcile", "table": "t", "against": "count(*)", "against_where": expression}]},
+        {
+            "checks": [
+                {"check": "reconcile", "table": "t", "measure": "count(*)", "against": "count(*)", "by": {expression: "v"}}
+            ]
+        },
+        {
+            "checks": [
+                {"check": "reconcile", "table": "t", "measure": "count(*)", "against": "count(*)", "against_where": expression}
+            ]
+        },
         {"columns": {"v": {"type": "string", "expr": expression.replace("v ", "value ").replace("(v,", "(value,")}}},
         {"extraction": {**TABLE["extraction"], "mode": "upsert", "delete_when": expression}, "key": ["v"]},
-        {"layout": {"derived": {"g": {"type": "boolean", "expr": expression}}}},
+        {"layout": {"partition_by": ["g"], "derived": {"g": {"type": "string", "expr": f"string({expression})"}}}},
         {"drift": {"features": [{"name": "f", "expr": f"cast({expression} as int)"}]}},
         {"constraints": {"c": expression}},
     ]
     for field in fields:
         with pytest.raises(ValidationError, match=r"the pattern .* (has|looks back)"):
             TableSpec.model_validate({**TABLE, **field})
+        TableSpec.model_validate({**TABLE, **field}, context={RECORDED: True})
 
 
 def test_the_sql_of_gold_may_have_no_pattern_that_java_cannot_compile_unless_a_decision_has_it():
