@@ -153,6 +153,6 @@ def _choose_needed(
             means_the_same = key[0] == SLICES or window.means_the_same(key[0], now)
             if means_the_same and row["relations"] is None and counts.get(key, 0) < most:
                 needed.add((window.source, key))
-                has_values = key[0] == SLICES or read_counts(row).comparable
+                has_values = key[0] == SLICES or read_counts(row).valid
                 counts[key] = counts.get(key, 0) + bool(window.source in joined and has_values)
     return needed

@@ -107,7 +107,7 @@ class Baseline:
         """Add one more window; returns the shapes that were read of it. Raises SketchError, and then nothing is added."""
         shapes = {m.key: s for m in measurements if not isinstance(m, CountsProfile) and (s := read_shape(m)) is not None}
         for m in measurements:
-            if m.key not in shapes and not (isinstance(m, CountsProfile) and m.comparable):
+            if m.key not in shapes and not (isinstance(m, CountsProfile) and m.valid):
                 continue
             # A feature that was a text and is a number now starts anew, and so do relations between other features.
             kind = m.kind if isinstance(m, Profile) else m.features

@@ -22,6 +22,8 @@ OWN_CELL = 5.0
 # From so many categories on the folded distances are measured as well, so that they have a history when they are needed.
 MANY = MOST_CATEGORIES // 2
 CALLED_NEW = 10  # rows of a category that the baseline would keep by name, had it been as frequent before
+# The largest share that any category without a name can have: of more values than it counts, the sketch names larger ones.
+MOST_UNNAMED = 1 / 750
 # A category whose rows exceed what is expected by so many standard deviations of chance is clearly more frequent.
 SURGE = 5.0
 
@@ -43,6 +45,13 @@ class Categories:
     def total(self) -> float:
         """Rows in all."""
         return sum(self.counts.values()) + self.others
+
+    @property
+    def most_unnamed(self) -> float:
+        """The most rows of any category that is not kept by name: those of the rarest that is. Where none is, the sketch would
+        have named one with a thousandth of the rows.
+        """
+        return min(self.counts.values(), default=self.others / MOST_CATEGORIES) if self.others else 0.0
 
     def plus(self, other: "Categories") -> "Categories":
         """Return the sum of both. Beyond `MOST_CATEGORIES` the rarest are no longer counted one by one."""
@@ -104,9 +113,9 @@ class Aligned(NamedTuple):
 
 def read_categories(profile: Profile) -> Categories | None:
     """The profile's counts; None where it has no value."""
-    if not profile.counts:
+    if not profile.counts and not profile.others:
         return None
-    counts = {str(value): float(rows) for value, rows in profile.counts}
+    counts = {str(value): float(rows) for value, rows in profile.counts or ()}
     return Categories(counts, float(profile.others), masked=any(map(is_pseudonym, counts)))
 
 
@@ -130,19 +139,20 @@ def align(batch: Categories, baseline: Categories, *, batch_is_inside: bool = Fa
 def fold_for_chance(batch: Categories, baseline: Categories) -> tuple[Floats, Floats]:
     """Return the rows of batch and baseline in the cells that a test by chance compares, (cells,) each.
 
-    A category has its own cell if both samples together have five rows of it a window. Choosing by one sample alone would
-    favour the categories that are frequent there by chance. A side with unnamed rows may have any other category as often as
-    the rarest that it names, so an own cell needs twice that share. A category of which the batch has clearly more than the
-    baseline can have had keeps its cell, too. All others share one.
+    While both keep every category by name, each has its own cell. Otherwise a side with unnamed rows may have any other
+    category as often as the rarest that it names, up to `MOST_UNNAMED`. An own cell needs twice that share of both samples
+    together. Choosing by one sample alone would favour the categories that are frequent there by chance. A category of which
+    the batch has clearly more than the baseline can have had keeps its cell, too. All others share one.
     """
     aligned = align(batch, baseline)
+    if not batch.others and not baseline.others:
+        return aligned.now, aligned.before
     now, before = aligned.now[:-1], aligned.before[:-1]
     rows, baseline_rows = aligned.now.sum(), aligned.before.sum()
-    unnamed = max((min(side.counts.values()) / side.total for side in (batch, baseline) if side.others), default=0.0)
-    least = max(OWN_CELL * (baseline.windows + 1), 2 * unnamed * (rows + baseline_rows))
+    unnamed = min(MOST_UNNAMED, max(side.most_unnamed / side.total for side in (batch, baseline)))
     most_expected = (before / baseline_rows + unnamed) * rows
     is_surge = (now >= CALLED_NEW) & (now > most_expected + SURGE * np.sqrt(most_expected))
-    return aligned._replace(frequent=(now + before >= least) | is_surge).cells
+    return aligned._replace(frequent=(now + before >= 2 * unnamed * (rows + baseline_rows)) | is_surge).cells
 
 
 def compare_categories(batch: Categories, baseline: Categories, *, batch_is_inside: bool = False) -> CategoryDistance:
@@ -179,8 +189,7 @@ def compare_categories(batch: Categories, baseline: Categories, *, batch_is_insi
     order = np.argsort(-gaps[:-1], kind="stable")
     changed = tuple((names[i], float(q[i]), float(p[i])) for i in order[:NAMED].tolist() if gaps[i] > 0)
     least = CALLED_NEW if aligned.folded else 0.0
-    hidden = min(batch.counts.values(), default=0.0) if batch.others else 0.0
-    new = _most_frequent(names, now, (before == 0) & (now > max(least, 2 * hidden)))
+    new = _most_frequent(names, now, (before == 0) & (now > max(least, 2 * batch.most_unnamed)))
     missing_names = _most_frequent(names, before, (now == 0) & (before > 0) & (not batch.others))
     return CategoryDistance(round(g, 9), round(tail, 9), statistics, changed, new, missing_names)
 

@@ -143,9 +143,8 @@ def find_category(batch: Categories, baseline: Categories) -> Excess | None:
     batch, baseline = spelled_alike(batch, baseline)
     names = sorted(batch.counts)
     # What is not kept by name is at most as frequent as the rarest that is.
-    unnamed = min(baseline.counts.values(), default=0) if baseline.others else 0
     observed = np.array([batch.counts[name] for name in names], dtype=float)
-    usual = np.array([baseline.counts.get(name, unnamed) for name in names]) * (batch.total / baseline.total)
+    usual = np.array([baseline.counts.get(name, baseline.most_unnamed) for name in names]) * (batch.total / baseline.total)
     likelihood = _likelihood(observed, usual, batch.total)
     best = int(likelihood.argmax())
     if likelihood[best] < LEAST_LIKELIHOOD:

@@ -21,6 +21,8 @@ DRAWS = 499
 # The farthest of the draws, by which the tail beyond all of them is fitted.
 FARTHEST_DRAWS = 40
 CELLS = 250
+# NumPy divides fewer than 10^9 rows at random. The counts of more are scaled down, which can only raise the p-value.
+MOST_DIVIDED = 5e8
 RELATION_DRAWS = 299
 POOL = 10_000
 # Below this a p-value is a matter of the fit, not of the data.
@@ -48,15 +50,19 @@ def monte_carlo(batch: Ecdf, baseline: Ecdf, key: Key) -> tuple[float, float]:
     return ks, tail
 
 
-def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key) -> float:
-    """The p-value of the G statistic of two samples of one distribution, of these sizes, after `fold_for_chance`. The seed is
-    the feature's name.
+def monte_carlo_categories(batch: Categories, baseline: Categories, key: Key) -> tuple[float, float]:
+    """p-values of two samples of one distribution, after `fold_for_chance`: of the G statistic, and of its largest cell, which
+    finds a single category that many rare ones would hide. Both are compared with random divisions of all rows into samples of
+    these sizes, which is exact however rare a category is. The seed is the feature's name.
     """
-    now, before = fold_for_chance(batch, baseline)
-    p = (now + before) / (now.sum() + before.sum())
-    rng = _generator(key)
-    drawn = [rng.multinomial(round(sample.sum()), p, size=DRAWS) for sample in (now, before)]
-    return drawn_p_value(_g_statistic(*drawn), _g_statistic(now[None], before[None])[0])
+    samples = fold_for_chance(batch, baseline)
+    scale = max(1.0, sum(float(sample.sum()) for sample in samples) / MOST_DIVIDED)
+    now, before = (np.rint(sample / scale).astype(np.int64) for sample in samples)
+    both = now + before
+    drawn = _generator(key).multivariate_hypergeometric(both, int(now.sum()), size=DRAWS, method="marginals")
+    cells, observed = _g_statistics(drawn, both - drawn), _g_statistics(now[None], before[None])
+    g = drawn_p_value(cells.sum(axis=1), float(observed.sum()))
+    return g, drawn_p_value(cells.max(axis=1), float(observed.max()))
 
 
 def drawn_p_value(drawn: Floats, observed: float) -> float:
@@ -158,14 +164,16 @@ def _distances(batch: np.ndarray, baseline: np.ndarray) -> tuple[np.ndarray, np.
     return gap.max(axis=1), (gap / tail_weight(baseline)).max(axis=1)
 
 
-def _g_statistic(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """(draws, categories) counts of both samples → the likelihood-ratio statistic of their being alike, (draws,)."""
+def _g_statistics(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """(draws, categories) counts of both samples → each category's part of the likelihood-ratio statistic of their being alike,
+    at least 0, of the same shape.
+    """
     both = now + before
     n, m = now.sum(axis=1, keepdims=True), before.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        one = np.where(now > 0, now * np.log(now * (n + m) / (both * n)), 0.0)
-        two = np.where(before > 0, before * np.log(before * (n + m) / (both * m)), 0.0)
-    return 2.0 * (one + two).sum(axis=1)
+        one = np.where(now > 0, now * np.log(now * ((n + m) / n) / both), 0.0)
+        two = np.where(before > 0, before * np.log(before * ((n + m) / m) / both), 0.0)
+    return 2.0 * (one + two)
 
 
 def _generator(key: Key) -> np.random.Generator:

@@ -67,11 +67,6 @@ class Profile:
         return self.rows - self.nulls - self.nans - self.infinities
 
     @property
-    def comparable(self) -> int:
-        """Rows whose value is in the sketch or the counts."""
-        return self.valid - self.others
-
-    @property
     def distinct_share(self) -> float | None:
         """Distinct values for each row with a value, at most 1: by the estimate, else by the counts. None without a value."""
         distinct = len(self.counts or ()) if self.distinct is None and not self.others else self.distinct

@@ -173,8 +173,8 @@ def confirm_by_history(finding: Finding, results: Sequence[FeatureResult], past:
 def compare_with_chance(
     measurements: Sequence[Measurement], results: list[FeatureResult], baseline: Baseline, spec: DriftSpec, by_chance: ByChance
 ) -> Finding:
-    """Test every result by Monte Carlo, two p-values for a number, corrected by Holm; it can only warn. Every result gets its
-    own p-value. ``by_chance``: those of relations, which profiles alone cannot give.
+    """Test every result by Monte Carlo, two p-values for a number or a category, corrected by Holm; it can only warn. Every
+    result gets its own p-value. ``by_chance``: those of relations, which profiles alone cannot give.
     """
     profiles = {m.key: m for m in measurements if isinstance(m, Profile)}
     tests: list[tuple[int, str, float]] = []
@@ -191,8 +191,9 @@ def compare_with_chance(
             tests.append((index, name, 1.0 / (most_tests * p_values.DRAWS)))
         elif isinstance(batch, Categories) and isinstance(normal, Categories):
             # Of more categories than are kept by name, only the folded distances are known.
-            name = "g" if "g" in result.statistics else "folded"
-            tests.append((index, name, p_values.monte_carlo_categories(batch, normal, result.key)))
+            names = ("g", "tail") if "g" in result.statistics else ("folded", "folded_tail")
+            pair = p_values.monte_carlo_categories(batch, normal, result.key)
+            tests += [(index, name, p) for name, p in zip(names, pair, strict=True)]
         elif isinstance(batch, Ecdf) and isinstance(normal, Ecdf):
             ks, tail = p_values.monte_carlo(batch, normal, result.key)
             tests += [(index, "ks", ks), (index, "tail", tail)]

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.decisions.drift.baseline import Baseline
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.distances import Ecdf, compare_ecdfs
-from lakehouse_assets.decisions.drift.profiles import Profile, SketchError
+from lakehouse_assets.decisions.drift.profiles import CountsProfile, Profile, SketchError
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 from lakehouse_assets_tests.decisions.drift.test_judge import SPEC, TWO, batch, judge, learn_windows
 from lakehouse_assets_tests.decisions.drift.test_profiles import profile
@@ -88,3 +89,15 @@ def test_only_the_newest_windows_are_remembered():
     assert 100 <= windows <= 105
     assert state.baseline.shape(("f", None)).total == 5 * windows
     assert np.array_equal(state.baseline.shape(("f", None)).values, np.unique(samples[-windows:]))
+
+
+def test_windows_whose_categories_have_no_name_leave_the_baseline_as_others_do():
+    """Old windows are read without their distributions, if they have left the baseline anyway."""
+    windows = [Profile("k", None, 10, kind="category", counts=(), others=10 + i) for i in range(60)]
+    complete, partial = Baseline(20), Baseline(20)
+    for i, window in enumerate(windows):
+        complete.add([window])
+        partial.add([window if i >= 39 else CountsProfile("k", None, 10, kind="category", others=window.others)])
+    shapes = [baseline.shape(("k", None)) for baseline in (complete, partial)]
+    assert complete.windows(("k", None)) == partial.windows(("k", None))
+    assert [(shape.others, shape.windows) for shape in shapes] == [(shapes[0].others, complete.windows(("k", None)))] * 2

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_assets.decisions.drift.categories import Categories, compare_categories, fold_for_chance, read_categories
+from lakehouse_assets.decisions.drift.excess import find_category
+from lakehouse_assets.decisions.drift.p_values import monte_carlo_categories
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
@@ -102,22 +104,31 @@ def test_few_categories_have_the_statistics_they_had():
     assert set(near.statistics) == {"g", "tail", "folded", "folded_tail"}
 
 
-COMMON = {"a": 800.0, "b": 180.0, "c": 10.0}
+COMMON = {"a": 8000.0, "b": 1800.0, "c": 10.0}
 
 
 @pytest.mark.parametrize(
     ("batch", "baseline", "cells"),
     [
-        # Ten rows in two windows, however they are divided.
-        (Categories(COMMON | {"d": 10.0}), Categories(COMMON), [(800, 800), (180, 180), (10, 10), (10, 0), (0, 0)]),
-        (Categories(COMMON), Categories(COMMON | {"d": 10.0}), [(800, 800), (180, 180), (10, 10), (0, 10), (0, 0)]),
-        (Categories(COMMON | {"d": 9.0}), Categories(COMMON), [(800, 800), (180, 180), (10, 10), (9, 0)]),
+        # However rare.
+        (Categories(COMMON | {"d": 1.0}), Categories(COMMON), [(8000, 8000), (1800, 1800), (10, 10), (1, 0), (0, 0)]),
+        (
+            Categories(COMMON),
+            Categories(COMMON | {"d": 1.0}, windows=9),
+            [(8000, 8000), (1800, 1800), (10, 10), (0, 1), (0, 0)],
+        ),
         # A side with unnamed rows may have as many of "d" as of its rarest name, "c".
-        (Categories(COMMON, others=20.0), Categories(COMMON | {"d": 20.0}), [(800, 800), (180, 180), (30, 30)]),
-        (Categories(COMMON | {"d": 20.0}), Categories(COMMON, others=20.0), [(800, 800), (180, 180), (30, 30)]),
-        (Categories(COMMON | {"d": 60.0}), Categories(COMMON, others=60.0), [(800, 800), (180, 180), (60, 0), (10, 70)]),
-        # Too rare in all windows together, and far more in the batch than before.
-        (Categories(COMMON | {"d": 12.0}), Categories(COMMON, windows=19), [(800, 800), (180, 180), (12, 0), (10, 10)]),
+        (Categories(COMMON, others=20.0), Categories(COMMON | {"d": 20.0}), [(8000, 8000), (1800, 1800), (30, 30)]),
+        (Categories(COMMON | {"d": 20.0}), Categories(COMMON, others=20.0), [(8000, 8000), (1800, 1800), (30, 30)]),
+        (Categories(COMMON | {"d": 60.0}), Categories(COMMON, others=60.0), [(8000, 8000), (1800, 1800), (60, 0), (10, 70)]),
+        # Too rare in both together, and far more in the batch than the baseline can have had.
+        (Categories(COMMON | {"d": 30.0}), Categories(COMMON, others=10.0), [(8000, 8000), (1800, 1800), (30, 0), (10, 20)]),
+        # A side that names nothing may have a thousandth of any category.
+        (Categories({}, 1e3), Categories(COMMON | {"d": 2.0}), [(0, 8000), (0, 1800), (1e3, 12)]),
+        (Categories(COMMON | {"d": 2.0}), Categories({}, 1e3), [(8000, 0), (1800, 0), (12, 1e3)]),
+        # One that names a single frequent category as well.
+        (Categories({"new": 60.0}, 940.0), Categories({}, 2e3), [(60, 0), (940, 2e3)]),
+        (Categories({}, 1e3), Categories({}, 2e3), [(1e3, 2e3)]),
     ],
 )
 def test_the_cells_of_a_test_by_chance(batch, baseline, cells):
@@ -129,3 +140,23 @@ def test_of_a_profile():
     profile = Profile("k", None, 12, 2, kind="category", counts=(("a", 6), ("b", 3)), others=1)
     assert read_categories(profile) == Categories({"a": 6.0, "b": 3.0}, 1.0) or read_categories(profile).total == 10
     assert read_categories(Profile("k", None, 3, 3, kind="category")) is None
+    unnamed = read_categories(Profile("k", None, 12, 2, kind="category", counts=(), others=10))
+    assert unnamed is not None
+    assert (unnamed.counts, unnamed.total) == ({}, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "baseline", "far"),
+    [
+        (Categories({}, 1e3), Categories({}, 9e3, windows=9), False),
+        (Categories(many(0, 5, 2.0), 990.0), Categories({}, 9e3, windows=9), False),
+        (Categories({}, 1e3), Categories(many(0, 50, 9.0), 8_550.0, windows=9), False),
+        (Categories({}, 1e3), Categories({"a": 5e3, "b": 4e3}, windows=9), True),
+        (Categories({"a": 510.0, "b": 490.0}), Categories({}, 9e3, windows=9), True),
+    ],
+)
+def test_a_side_that_names_no_category(batch, baseline, far):
+    distances = compare_categories(batch, baseline)
+    assert (distances.tail > 0.5) == far
+    assert (max(monte_carlo_categories(batch, baseline, ("k", None))) < 0.01) == far
+    assert find_category(batch, baseline) is None

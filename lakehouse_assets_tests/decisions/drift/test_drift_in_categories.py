@@ -5,6 +5,7 @@ Belongs here: a reduced and seeded form of `python -m benchmarks.drift categorie
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,46 @@ def test_few_of_the_first_windows_of_many_categories_raise_warnings(kinds, rows)
     assert warnings["clean"] <= 2  # of 9
     assert warnings["0.1 % becomes 5 %"] >= 8
     assert warnings["new, 3 % of rows"] >= 6
+
+
+def replaced(profile: Profile) -> Profile:
+    """The same window, and all its categories are other ones."""
+    return replace(profile, counts=tuple((f"~{name}", rows) for name, rows in profile.counts or ()))
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [Scene(3, 0.0, 12), Scene(10, 0.0, 40), Scene(300, 0.0, 500), Scene(300, 1.0, 500), Scene(2_000, 1.0, 500)],
+    ids=str,
+)
+def test_other_categories_raise_a_warning_in_the_first_windows_however_rare_each_is(scene):
+    rng, warnings = np.random.default_rng(9), Counter()
+    for windows in (1, 2, 4, 8, 19):
+        young = learnt(rng, scene, windows, SPEC)
+        usual = clean(rng, scene, scene.shares)
+        for name, window in (("usual", usual), ("replaced", replaced(usual))):
+            warnings[name] += judge_drift([window], young.baseline, young.history, SPEC).action == "warn"
+    assert warnings["replaced"] == 5
+    assert warnings["usual"] <= 1
+
+
+def test_a_window_without_a_frequent_category_is_compared_and_learnt():
+    """The sketch names none of 3,000 nearly equal ones, or a few by chance. That is no missing value."""
+    scene, rng = Scene(3_000, 0.2, 20_000), np.random.default_rng(10)
+    unnamed = Profile("k", None, scene.rows, kind="category", counts=(), others=scene.rows)
+    for windows in ([unnamed] * 40, [clean(rng, scene, scene.shares) for _ in range(40)]):
+        state = BaselineState(SPEC)
+        for index, window in enumerate(windows):
+            verdict = judge_drift([window], state.baseline, state.history, SPEC)
+            assert (verdict.action, "missing" in verdict.message) == ("pass", False)
+            state.learn(index, [window], verdict.statistics)
+        assert state.baseline.windows(("k", None)) == 40
+        assert judge_drift([unnamed], state.baseline, state.history, SPEC).action == "pass"
+        young = learnt(rng, scene, 2, SPEC)
+        grown = FAULTS["0.1 % becomes 5 %"](rng, scene, scene.shares)
+        assert judge_drift([grown], young.baseline, young.history, SPEC).action == "warn"
+        few = replace(unnamed, counts=(("a", 12_000), ("b", 8_000)), others=0)
+        assert judge_drift([few], state.baseline, state.history, SPEC).action == "hold"
 
 
 def test_the_first_windows_are_as_far_off_as_the_later_ones(state):

@@ -51,8 +51,36 @@ def test_monte_carlo_agrees_with_scipy():
 def test_categories_by_chance_agree_with_chi_square():
     now, before = {"a": 60.0, "b": 25.0, "c": 15.0}, {"a": 5000.0, "b": 3000.0, "c": 2000.0}
     expected = stats.chi2_contingency([list(now.values()), list(before.values())], lambda_="log-likelihood").pvalue
-    assert monte_carlo_categories(Categories(now), Categories(before), KEY) == pytest.approx(expected, abs=0.03)
-    assert monte_carlo_categories(Categories({"a": 50.0, "d": 50.0}), Categories(before), KEY) <= 0.002
+    assert monte_carlo_categories(Categories(now), Categories(before), KEY)[0] == pytest.approx(expected, abs=0.03)
+    assert max(monte_carlo_categories(Categories({"a": 50.0, "d": 50.0}), Categories(before), KEY)) <= 0.002
+
+
+@pytest.mark.parametrize(("kinds", "rows", "windows"), [(3, 12, 4), (10, 40, 1), (300, 500, 1), (900, 500, 9)])
+def test_rare_categories_by_chance(kinds, rows, windows):
+    """Uniform where nothing changed, and small where all categories are other ones."""
+    rng = np.random.default_rng([6, kinds, rows])
+
+    def draw(size: int, name: str = "") -> Categories:
+        counts = np.bincount(rng.integers(0, kinds, size), minlength=kinds)
+        return Categories({f"{name}{kind}": float(n) for kind, n in enumerate(counts.tolist()) if n})
+
+    p_values = np.array([monte_carlo_categories(draw(rows), draw(windows * rows), (str(i), None)) for i in range(40)])
+    assert ((p_values <= 0.1).mean(axis=0) <= 0.25).all()
+    assert p_values[:, 0].mean() == pytest.approx(0.5, abs=0.2)
+    assert monte_carlo_categories(draw(rows, "new "), draw(windows * rows), KEY)[0] <= 0.002
+
+
+def test_a_category_that_becomes_frequent_among_many_rare_ones_by_chance():
+    rng = np.random.default_rng(7)
+    batch, baseline = ({str(kind): 1.0 for kind in rng.choice(2_000, 470, replace=False)} for _ in range(2))
+    g, tail = monte_carlo_categories(Categories(batch | {"new": 30.0}), Categories(baseline), KEY)
+    assert tail <= 0.002 < g
+
+
+def test_billions_of_rows_by_chance():
+    before = Categories({"a": 6e9, "b": 3e9, "c": 1e9})
+    assert monte_carlo_categories(Categories({"a": 6e8, "b": 3e8, "c": 1e8}), before, KEY) == (1.0, 1.0)
+    assert max(monte_carlo_categories(Categories({"a": 5e8, "b": 4e8, "c": 1e8}), before, KEY)) <= 0.002
 
 
 def test_holm():
