@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lakehouse_assets.checks.sql.guard import require_java_patterns
 from lakehouse_assets.checks.sql.text import parse_aggregate, parse_expression
-from lakehouse_assets.checks.strict_model import RECORDED
+from lakehouse_assets.checks.strict_model import is_recorded
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -28,7 +28,7 @@ def duration(text: str) -> timedelta:
 
 def require_java(tree: exp.Expr, info: ValidationInfo) -> None:
     """Refuse regular expressions that Java cannot compile, unless a decision recorded the rules. Raises ValueError."""
-    if not (info.context or {}).get(RECORDED):
+    if not is_recorded(info):
         require_java_patterns(tree, str(info.field_name))
 
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
@@ -18,6 +26,11 @@ QUOTED = re.compile("'(.*?)'")
 # In the context of a validation: the data is of a decision's rule set. It has every key, written by the author or not, and what
 # was accepted once stays readable.
 RECORDED = "recorded"
+
+
+def is_recorded(info: ValidationInfo) -> bool:
+    """Whether what is validated is of a decision's rule set."""
+    return bool((info.context or {}).get(RECORDED))
 
 
 class StrictModel(BaseModel):

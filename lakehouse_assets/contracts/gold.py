@@ -14,7 +14,7 @@ from lakehouse_assets.checks.kinds.reconciliation import Reconcile
 from lakehouse_assets.checks.parameters import require_java
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
-from lakehouse_assets.checks.strict_model import RECORDED, StrictModel
+from lakehouse_assets.checks.strict_model import StrictModel, is_recorded
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.mistakes import NAME, OF_GOLD, TableName, refuse_dependencies, refuse_duplicates, refuse_names
@@ -129,7 +129,7 @@ class GoldSpec(StrictModel):
 
     @model_validator(mode="after")
     def _has_no_check_of_its_asset(self, info: ValidationInfo) -> "GoldSpec":
-        if not (info.context or {}).get(RECORDED):
+        if not is_recorded(info):
             refuse_names(self.checks, OF_GOLD)
         return self
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
-from lakehouse_assets.checks.strict_model import RECORDED, StrictModel
+from lakehouse_assets.checks.strict_model import StrictModel, is_recorded
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
@@ -101,7 +101,7 @@ class GuardSpec(FrameRules):
 
     @model_validator(mode="after")
     def _has_no_check_of_its_asset(self, info: ValidationInfo) -> "GuardSpec":
-        if not (info.context or {}).get(RECORDED):
+        if not is_recorded(info):
             refuse_names(self.checks, (HISTORY, COLUMNS, WINDOWS))
         return self
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from lakehouse_assets.checks.strict_model import RECORDED
+from lakehouse_assets.checks.strict_model import is_recorded
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
@@ -160,7 +160,7 @@ class FilesSource(SourceKind):
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
         if self.format == "json" and self.encoding != "utf-8":
             raise ValueError("format json: JSON is UTF-8, and encoding does not apply")
-        written = not (info.context or {}).get(RECORDED)
+        written = not is_recorded(info)
         if bool(self.fields) != (self.format == "fixed"):
             raise ValueError("fields: format fixed needs the name and width of each; no other format has them")
         if self.format == "fixed" and written and self.model_fields_set & {"multiline", "delimiter", "quote"}:

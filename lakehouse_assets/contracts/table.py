@@ -14,7 +14,7 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
-from lakehouse_assets.checks.strict_model import RECORDED
+from lakehouse_assets.checks.strict_model import RECORDED, is_recorded
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import (
@@ -45,11 +45,11 @@ class TableSpec(TableContract):
     @model_validator(mode="before")
     @classmethod
     def _with_checks_of_constraints(cls, data: Any, info: ValidationInfo) -> Any:
-        return with_implied_checks(data, is_recorded=bool((info.context or {}).get(RECORDED)))
+        return with_implied_checks(data, is_recorded=is_recorded(info))
 
     @model_validator(mode="after")
     def _has_no_check_of_its_assets(self, info: ValidationInfo) -> "TableSpec":
-        if not (info.context or {}).get(RECORDED):
+        if not is_recorded(info):
             refuse_names(self.checks, OF_SILVER)
         return self
 

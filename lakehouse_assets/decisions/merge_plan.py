@@ -29,6 +29,11 @@ class MergePlan:
     newer: Live
     kept_columns: frozenset[str] = frozenset()
 
+    @property
+    def rows_published(self) -> int:
+        """How many rows these decisions publish."""
+        return sum(decision.counts.rows_published for decision in self.touched)
+
 
 def plan_merge(
     spec: TableContract,

@@ -25,10 +25,14 @@ def find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[d
     """Return the windows of which bronze has other rows than are on record: a run was killed before it recorded what it read.
     Where bronze has the only copy of a window, its rows stay.
     """
-    if not undecided or run.spec.extraction.stream or only_in_bronze(run.spec):
+    if not undecided or not _may_be_written_again(run.spec):
         return set()
     committed = committed_fingerprints(run.path("bronze"), [record.batch for record in undecided])
     return {r.p_extracted_at for r in undecided if committed.get(r.batch, r.fingerprint) != r.fingerprint}
+
+
+def _may_be_written_again(spec: TableSpec) -> bool:
+    return not spec.extraction.stream and not only_in_bronze(spec)
 
 
 def record_extractions(
@@ -73,6 +77,8 @@ def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, E
     """Return the records of those of these extractions that are what was recorded of them before: their windows were read again
     because of a killed run that had read others.
     """
+    if not _may_be_written_again(run.spec):
+        return {}
     contents = {record.batch: (record.fingerprint, record.rows) for record in read}
     records = [r for r in logs.extractions(run.settings, run.table) if r.batch in contents]
     return {r.batch: r for r in records if (r.fingerprint, r.rows) == contents[r.batch]}

@@ -79,8 +79,7 @@ def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
 
 def _merge_few(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame) -> bool:
     """Merge these rows without Spark, and return whether that was done."""
-    count = sum(decision.counts.rows_published for decision in plan.touched)
-    return merge_few(rows, run.path("silver"), count, run.spec.silver_key, total_order(run.spec.last_modified))
+    return merge_few(rows, run.path("silver"), plan.rows_published, run.spec.silver_key, total_order(run.spec.last_modified))
 
 
 def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:
@@ -116,11 +115,12 @@ def _has_staged_rows(spec: TableContract) -> bool:
 def _append(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, staged: DataFrame) -> None:
     """Append these rows of staged batches, with the columns that silver lacks."""
     path, tag = run.path("silver"), run.spark.conf.get(delta_writes.USER_METADATA, None)
-    count = sum(decision.counts.rows_published for decision in plan.touched)
     # Of several batches, staged rows are not yet the newest of their keys.
     files = files_to_publish(staged) if len(plan.touched) == 1 and _has_staged_rows(run.spec) else []
     columns = rows.schema.jsonValue()["fields"]
-    if not adopt_files(files, columns, path, count, tag) and not write_few(rows, path, count, "append", tag):
+    if not adopt_files(files, columns, path, plan.rows_published, tag) and not write_few(
+        rows, path, plan.rows_published, "append", tag
+    ):
         delta_writes.append(rows, path)
 
 

@@ -27,7 +27,7 @@ from lakehouse_assets.storage.delta_dataset import is_elsewhere, read_file, with
 from lakehouse_assets.storage.footers import has_julian_days, path_of
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
-from lakehouse_assets.storage.small_writes import MOST_ROWS, leaves_columns
+from lakehouse_assets.storage.small_writes import MOST_ROWS, has_nan, leaves_columns
 
 # What the driver reads: `MOST_ROWS` rows of files with so many bytes, and of a table with so many `delta.FEW_ROWS` rows.
 MOST_BYTES, MOST_FILES = 16 << 20, 100
@@ -209,13 +209,9 @@ def _write(rows: pa.Table, file: Path) -> int:
     """Write a Parquet file; return its size in bytes. Its statistics leave NaN out, which Spark has as the largest number: it
     would not look for it there.
     """
-    exact: Any = [field.name for field in rows.schema if not (pa.types.is_floating(field.type) and _has_nan(rows[field.name]))]
+    exact: Any = [name for name in rows.column_names if not has_nan(rows[name])]
     parquet.write_table(rows, file, store_schema=False, write_statistics=exact)
     return file.stat().st_size
-
-
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return any(column.is_nan().to_pylist())
 
 
 def _begin(spark: SparkSession, path: str, version: int) -> Any | None:

@@ -62,7 +62,12 @@ def _has_true_bounds(column: pa.ChunkedArray) -> bool:
         return all(map(_has_true_bounds, column.flatten()))
     if pa.types.is_decimal(kind):
         return kind.precision <= EXACT_DIGITS
-    return not (pa.types.is_floating(kind) and any(column.is_nan().to_pylist()))
+    return not has_nan(column)
+
+
+def has_nan(column: pa.ChunkedArray) -> bool:
+    """Whether the column has a NaN: the largest number to Spark, which statistics of other programs leave out."""
+    return pa.types.is_floating(column.type) and any(column.is_nan().to_pylist())
 
 
 def is_plain(table: DeltaTable) -> bool:

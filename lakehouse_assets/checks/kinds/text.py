@@ -12,7 +12,7 @@ from lakehouse_assets.checks.families import BoundedCheck, ColumnCheck
 from lakehouse_assets.checks.pattern_meaning import other_meaning
 from lakehouse_assets.checks.patterns import LONGEST, refusal
 from lakehouse_assets.checks.sql.text import identifier, not_matching
-from lakehouse_assets.checks.strict_model import RECORDED
+from lakehouse_assets.checks.strict_model import is_recorded
 
 
 class Matches(ColumnCheck):
@@ -37,8 +37,7 @@ class Matches(ColumnCheck):
     @field_validator("pattern")
     @classmethod
     def _accepted(cls, value: str, info: ValidationInfo) -> str:
-        is_recorded = (info.context or {}).get(RECORDED)
-        if why := None if is_recorded else refusal(value) or other_meaning(value):
+        if why := None if is_recorded(info) else refusal(value) or other_meaning(value):
             raise ValueError(f"pattern {value!r} {why}")
         return value
 
