@@ -22,6 +22,7 @@ from lakehouse_assets.decisions.decision_log import log_of
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.doubtful_windows import is_doubtful
 from lakehouse_assets.decisions.drift.judge import judge_drift
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.named_rows import count_apart, find_check
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict, find_drift_start
@@ -84,6 +85,7 @@ class Knowledge:
 
     ``decisions``: all of the table. ``columns``: source columns that any extraction has had. ``baseline``: None where the table
     declares no drift. ``earlier_drift``: earlier drift verdicts by decision id. ``readers``: downstream readers by column.
+    ``drift_method``: the version of the method by which drift is judged.
     """
 
     decisions: Sequence[Decision]
@@ -92,6 +94,7 @@ class Knowledge:
     history: History = field(default_factory=History)
     earlier_drift: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drift_method: int = METHOD
 
     def __post_init__(self) -> None:
         self.decisions = self._log = log_of(self.decisions).copy()
@@ -211,8 +214,8 @@ def drift_verdict(start: datetime, evidence: BatchEvidence, knowledge: Knowledge
         return None
     since = partial(find_drift_start, knowledge.decisions, knowledge.earlier_drift, start)
     past = knowledge.baseline.without_window(start)
-    spec = knowledge.baseline.spec_at(start)
-    return judge_drift(evidence.profiles, *past, spec, window=start, since=since, rows_apart=rows_apart)
+    spec, method = knowledge.baseline.spec_at(start), knowledge.drift_method
+    return judge_drift(evidence.profiles, *past, spec, window=start, since=since, rows_apart=rows_apart, method=method)
 
 
 def gold_outcomes(

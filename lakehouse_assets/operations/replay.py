@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.decide import JudgementRequest, Knowledge
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.relations import read_measurement
+from lakehouse_assets.decisions.drift.verdict import read_method
 from lakehouse_assets.decisions.evidence.findings import Finding
 from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.operations.dry_run import in_memory
@@ -55,7 +57,8 @@ class _Replay(SilverTarget):
         return stage_batches(run, rows, self.batches, _in_memory, tables, self.request.waived, readable, count)
 
     def read_knowledge(self) -> Knowledge:
-        return replace(super().read_knowledge(), columns=self.columns)
+        method = read_method(self.decision.drift) if self.decision else METHOD
+        return replace(super().read_knowledge(), columns=self.columns, drift_method=method)
 
 
 def _drift_errors(decision: Decision) -> dict[str, str]:

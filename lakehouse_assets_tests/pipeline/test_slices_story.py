@@ -5,7 +5,9 @@ Belongs here: slices on real Spark and Delta. Does not: what is measured (measur
 
 import json
 import random
+from dataclasses import replace
 
+from lakehouse_assets.decisions.drift.method import FIRST_METHOD
 from lakehouse_assets.decisions.drift.pseudonyms import pseudonym
 from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.storage import logs
@@ -52,6 +54,9 @@ def test_a_fault_in_some_rows_is_quarantined_named_and_judged_alike_again(spark,
         assert (decision.drift or {})["worst"]["slice"]["conditions"] == [["city", shown]]
         again = replay(runner(spark, settings, people()), decision)
         assert json.dumps(again.drift, sort_keys=True) == json.dumps(decision.drift, sort_keys=True)
+    # What an earlier version recorded names no method: it is judged again by the first one.
+    older = replace(decision, drift={name: value for name, value in (decision.drift or {}).items() if name != "method"})
+    assert (replay(runner(spark, settings, people()), older).drift or {})["method"] == FIRST_METHOD
     assert '"Rome"' not in json.dumps([[d.profiles, d.drift] for d in decisions])
     # Those that were accepted are in the baseline, with their slices.
     history = read_baseline(settings, people(), decisions, len(decisions)).history

@@ -4,7 +4,7 @@ Belongs here: the order of the judgement. Does not: statistics (feature_result),
 windows (moving_sum), the messages, or the verdict's effect (gate).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
 from lakehouse_assets.decisions.drift.excess import LARGEST_SHARE, find_category, find_exact_interval, find_interval
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult, compare_features
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.moving_sum import find_largest_sum
 from lakehouse_assets.decisions.drift.named_rows import LEAST_PRECISION
 from lakehouse_assets.decisions.drift.past_statistics import PastStatistics
@@ -48,6 +49,7 @@ def judge_drift(
     since: Since = lambda _: None,
     by_chance: ByChance | None = None,
     rows_apart: int = 0,
+    method: int = METHOD,
 ) -> DriftVerdict:
     """Judge one batch by what is known when it is decided. Never raises for its content: that is an error, and quarantines it.
 
@@ -57,10 +59,11 @@ def judge_drift(
     p-values are of Monte Carlo, and only warn. ``window``: the batch's label in `StatisticHistory`. ``since``: gives the first
     of the unbroken run of windows that were off as this one; called only where it drifts. ``by_chance``: p-values of relations
     while uncalibrated, which profiles alone cannot give. ``rows_apart``: rows of the window that are not measured, since drift
-    has named them; they count in the volume.
+    has named them; they count in the volume. ``method``: the version to judge by, which a replay takes from the record.
     """
     try:
-        return _judge(measurements, baseline, history, spec, window, since, by_chance or {}, rows_apart)
+        verdict = _judge(measurements, baseline, history, spec, window, since, by_chance or {}, rows_apart, method)
+        return replace(verdict, method=method)
     except Exception as error:
         # Whatever it is: the run's other windows go on.
         return DriftVerdict("error", "hold", f"the features cannot be compared: {str(error) or type(error).__name__}")
@@ -75,6 +78,7 @@ def _judge(
     since: Since,
     by_chance: ByChance,
     rows_apart: int,
+    method: int,
 ) -> DriftVerdict:
     declared = {feature.name for feature in spec.features}
     measurements = [m for m in measurements if not isinstance(m, Profile) or m.feature in declared]
@@ -84,7 +88,8 @@ def _judge(
         return DriftVerdict("error", "hold", f"not measured, although declared: {', '.join(unmeasured)}")
     results = compare_features(measurements, baseline, spec, rows_apart)
     keys = {result.key for result in results}
-    past = PastStatistics.of(results, history, {m.key: count_values(m) for m in measurements}, spec, window)
+    sizes = {m.key: count_values(m) for m in measurements}
+    past = PastStatistics.of(results, history, sizes, spec, window, method)
     results = past.adjust_effects(results, spec)
     # While learning, the first window has no statistic, having had nothing to be compared with; it is known all the same.
     learnt = min(max((baseline.windows(key) for key in keys), default=0), spec.warn_from - 1)
@@ -111,7 +116,7 @@ def _judge(
         began = since(finding.worst) if finding.worst and finding.action != "pass" else None
         verdict = replace(verdict, results=tuple(results), since=began, **finding._asdict())
         verdict = replace(verdict, message=messages.describe_finding(verdict))
-    verdict = _judge_over_time(verdict, baseline, history, spec, window)
+    verdict = _judge_over_time(verdict, baseline, history, spec, window, sizes, method)
     young = _find_young(results, past, baseline, spec) if verdict.calibrated else []
     more = messages.describe_young(young, spec) + messages.describe_absent(verdict.absent)
     # What is named as off was noticed all the same.
@@ -162,7 +167,7 @@ def _rank_calibrated(
 ) -> tuple[Finding | None, tuple[Key, ...]]:
     """The finding among the windows before, with the rows that are off, and the features that are not watched."""
     may_hold = status == "calibrated"
-    slices = _score_slices(measurements, history, spec, spec.hold_from if may_hold else spec.warn_from)
+    slices = _score_slices(measurements, history, spec, spec.hold_from if may_hold else spec.warn_from, past.method)
     finding = rank_batch(results, past, spec, may_hold=may_hold, slices=slices)
     if finding and finding.worst and finding.action != "pass":
         finding = finding._replace(worst=_name_excess(finding.worst, measurements, baseline, spec))
@@ -172,13 +177,13 @@ def _rank_calibrated(
 
 
 def _score_slices(
-    measurements: Sequence[Measurement], history: StatisticHistory, spec: DriftSpec, least_windows: int
+    measurements: Sequence[Measurement], history: StatisticHistory, spec: DriftSpec, least_windows: int, method: int
 ) -> SliceScores | None:
     if not spec.slices:
         return None
     declared = [feature.name for feature in spec.features]
     now = next((each.only(declared) for each in measurements if isinstance(each, Slices)), None)
-    return SliceScores.of(now, history.slices, least_windows)
+    return SliceScores.of(now, history.slices, least_windows, method)
 
 
 def _name_excess(
@@ -211,10 +216,16 @@ def _find_young(
 
 
 def _judge_over_time(
-    verdict: DriftVerdict, baseline: Baseline, history: StatisticHistory, spec: DriftSpec, window: Any
+    verdict: DriftVerdict,
+    baseline: Baseline,
+    history: StatisticHistory,
+    spec: DriftSpec,
+    window: Any,
+    sizes: Mapping[Key, int],
+    method: int,
 ) -> DriftVerdict:
     """Add a shift that accumulates over windows, and how far the baseline itself has moved: both can only warn."""
-    largest = find_largest_sum(verdict.results, history, spec, window)
+    largest = find_largest_sum(verdict.results, history, spec, window, sizes, method)
     verdict = replace(verdict, moving_sum=largest)
     if largest is not None and largest.p_value <= spec.lasting_at and verdict.action == "pass":
         worst = next(r for r in verdict.results if r.key == (largest.feature, largest.stratum))

@@ -3,7 +3,7 @@
 Belongs here: sums over the last windows, ranked among all such sums of the past. Does not: single windows (judge).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,10 +13,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from lakehouse_assets.contracts.drift import DriftSpec, Season, least_windows
 from lakehouse_assets.decisions.drift.categories import Floats
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
+from lakehouse_assets.decisions.drift.method import EQUAL_TERMS, METHOD
 from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value
+from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.season_parts import Calendar
 from lakehouse_assets.decisions.drift.seasons import subtract_seasons
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
+from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory, past_maxima, row_maxima, standardize
+from lakehouse_assets.decisions.drift.window_sizes import SAMPLING, rescale
 from lakehouse_assets.decisions.json_values import to_json_value
 
 
@@ -39,7 +42,12 @@ class MovingSum:
 
 
 def find_largest_sum(
-    results: Sequence[FeatureResult], history: StatisticHistory, spec: DriftSpec, window: Any = None
+    results: Sequence[FeatureResult],
+    history: StatisticHistory,
+    spec: DriftSpec,
+    window: Any = None,
+    sizes: Mapping[Key, int] | None = None,
+    method: int = METHOD,
 ) -> MovingSum | None:
     """The feature that has shifted most over the last windows, the judged one included; None where history is too short.
 
@@ -47,7 +55,8 @@ def find_largest_sum(
     the order of time: a moving sum (Bauer and Hackl, 1978). Each sum is standardized by its own past, and their maximum ranked
     among the past's maxima, as a window's score is. In the long run p is at most ``lasting_at`` in that share of the windows.
     ``window``: the judged one's label, by which the windows before it are found; without it, all are before. What is usual in
-    the season is subtracted first.
+    the season is subtracted first. ``sizes``: the number of values that each result is of; windows of other sizes are made
+    comparable, as the statistics of single windows are.
     """
     results = [r for r in results if "signed" in r.statistics and not r.silent]
     needed = max(spec.warn_from, least_windows(spec.lasting_at)) if spec.lasting_at else 0
@@ -68,16 +77,24 @@ def find_largest_sum(
     calendar = history.calendar(window, spec.timezone) if is_all else Calendar.of(before, window, spec.timezone)
     rest = subtract_seasons(past, now, calendar and calendar.in_order(), wanted, pull=False)
     past, now = rest.past, rest.now
-    mean, spread = np.nanmean(past, axis=0), np.maximum(np.nanstd(past, axis=0), 1e-3)
-    rows = (np.vstack([past, now]) - mean) / spread
+    comparable = past
+    if sizes and method >= EQUAL_TERMS:
+        size = np.array([sizes.get(r.key, 0.0) for r in results], dtype=float)
+        then = history.matrix([(r.key, SIZE) for r in results])[order]
+        sampling, both_sides = np.full(now.size, SAMPLING["ks"]), np.ones(now.size, dtype=bool)
+        comparable = rescale(past, then, size, sampling, both_sides)
+    mean, spread = np.nanmean(comparable, axis=0), np.maximum(np.nanstd(comparable, axis=0), 1e-3)
+    rows = (np.vstack([comparable, now]) - mean) / spread
     sums = np.hstack([_moving_sums(rows, length) for length in spec.lasting_over])
     scores = standardize(sums[:-1], sums[-1])
     nth_length, index = divmod(int(np.nan_to_num(scores[-1], nan=-np.inf).argmax()), len(results))
     worst, length, column = results[index], spec.lasting_over[nth_length], rows[:, index]
-    average = float(np.nanmean(column[-length:]) * spread[index])
-    top = row_maxima(scores)
+    summed = np.append(past[:, index], now[index])[-length:]
+    average = float(np.nanmean(summed) - np.nanmean(past[:, index]))
     # Half the floor of the tail-weighted distance: in the middle, where KS is reached, the weight is two.
-    p_value = conformal_p_value(top[:-1], float(top[-1])) if abs(average) > spec.min_effect / 2 else 1.0
+    p_value = 1.0
+    if abs(average) > spec.min_effect / 2:
+        p_value = conformal_p_value(past_maxima(scores[:-1], method), float(row_maxima(scores[-1:])[0]))
     times = [*(labels[index] for index in order), window]
     run = 1
     # Within the sum any window on that side belongs to the run; before it, one that is off by a deviation.

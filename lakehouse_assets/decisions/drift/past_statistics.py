@@ -17,11 +17,12 @@ from lakehouse_assets.decisions.drift import statistic_history
 from lakehouse_assets.decisions.drift.distances import Floats
 from lakehouse_assets.decisions.drift.effects import effect_of_surprise
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.predictive_tail import PastScores
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.seasons import Remainders, subtract_seasons
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES, TWO_SIDED, family_of
-from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, row_maxima, standardize
+from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory, past_maxima, standardize
 from lakehouse_assets.decisions.drift.window_sizes import SAMPLING, rescale
 
 
@@ -37,6 +38,7 @@ def _find_seasons(results: Sequence[FeatureResult], columns: Sequence[tuple[int,
 class PastStatistics:
     """``columns``: index of the result, name of the statistic. ``values``: (windows, columns), NaN where unknown; ``now``,
     ``two_sided``: (columns,). ``counts``: (columns,), the windows that have each. ``usual``: what seasons explain.
+    ``method``: the version by which windows are ranked.
     """
 
     columns: Sequence[tuple[int, str]]
@@ -45,10 +47,17 @@ class PastStatistics:
     counts: NDArray[np.int64]
     two_sided: NDArray[np.bool_]
     usual: Remainders
+    method: int = METHOD
 
     @classmethod
     def of(
-        cls, results: Sequence[FeatureResult], history: StatisticHistory, sizes: Mapping[Key, int], spec: DriftSpec, window: Any
+        cls,
+        results: Sequence[FeatureResult],
+        history: StatisticHistory,
+        sizes: Mapping[Key, int],
+        spec: DriftSpec,
+        window: Any,
+        method: int = METHOD,
     ) -> "PastStatistics":
         """``sizes``: the number of values that each result is of. ``window``: the batch's label in ``history``."""
         columns = [(index, name) for index, r in enumerate(results) for name in r.statistics if family_of(name)]
@@ -67,7 +76,7 @@ class PastStatistics:
         own_sizes = [sizes.get(result.key, 0.0) for result in results]
         size = [own_sizes[index] if family_of(name) == "shape" else 0.0 for index, name in columns]
         comparable = rescale(usual.past, then, np.array(size, dtype=float), sampling, two_sided)
-        return cls(columns, comparable, usual.now, (~np.isnan(values)).sum(axis=0), two_sided, usual)
+        return cls(columns, comparable, usual.now, (~np.isnan(values)).sum(axis=0), two_sided, usual, method)
 
     @cached_property
     def _families(self) -> dict[tuple[bytes, str], "Family"]:
@@ -160,13 +169,8 @@ class Family:
         return min(1.0, tail, self._past_maxima.rank(score) if self.name == "shape" else 1.0)
 
     @cached_property
-    def maxima(self) -> Floats:
-        """(windows + 1,), -inf where a window has none of the statistics."""
-        return row_maxima(self.scores)
-
-    @cached_property
     def _past_maxima(self) -> PastScores:
-        return PastScores.of(self.maxima[:-1])
+        return PastScores.of(past_maxima(self.scores[:-1], self.past.method))
 
     def large(self, results: Sequence[FeatureResult], least: float) -> list[int]:
         """The columns whose change is large enough to matter."""

@@ -17,6 +17,7 @@ from lakehouse_assets.decisions.drift.baseline import Baseline, read_shape
 from lakehouse_assets.decisions.drift.categories import Categories
 from lakehouse_assets.decisions.drift.distances import Ecdf
 from lakehouse_assets.decisions.drift.feature_result import CountEvidence, FeatureResult
+from lakehouse_assets.decisions.drift.method import EQUAL_TERMS
 from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatistics
 from lakehouse_assets.decisions.drift.predictive_tail import score_p_values
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
@@ -68,7 +69,7 @@ def rank_batch(
         worst = replace(worst, statistic=best.statistic)
         if best.statistic == SLICE and best.slice:
             worst = replace(worst, score=best.score, p_value=best.slice.p_value, windows=best.slice.windows)
-        worst = _most_telling(worst, results, level, spec)
+        worst = _most_telling(worst, results, level, spec.warn_at if past.method < EQUAL_TERMS else level, spec)
         worst = replace(worst, slice=_name_slice(worst, best, slices, spec))
         index = next(index for index, r in enumerate(results) if r.key == worst.key)
         worst = replace(worst, **past.find_season(index, worst.statistic))
@@ -142,11 +143,14 @@ def _score_results(
             change |= {"corrected": min(corrected, least_corrected), **family.past.find_season(index, statistic)}
 
 
-def _most_telling(worst: FeatureResult, results: Sequence[FeatureResult], level: float, spec: DriftSpec) -> FeatureResult:
+def _most_telling(
+    worst: FeatureResult, results: Sequence[FeatureResult], level: float, of_counts: float, spec: DriftSpec
+) -> FeatureResult:
     """Return the result to name, of several that are far off. The volume comes first, since fewer rows move everything. Then
     come missing values, if they are farther off than the rest. A single feature comes before relations of features.
+    ``of_counts``: the level at which volume and missing values are far off.
     """
-    counts = [(r, r.count_evidence.score) for r in results if r.count_evidence and r.count_evidence.p_value <= spec.warn_at]
+    counts = [(r, r.count_evidence.score) for r in results if r.count_evidence and r.count_evidence.p_value <= of_counts]
     for result, _ in counts:
         if result.feature == VOLUME:
             return replace(result, statistic=VOLUME)

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.predictive_tail import conformal_p_value, score_p_value
 from lakehouse_assets.decisions.drift.relations import shift_effects
 from lakehouse_assets.decisions.drift.slices import Conditions, Floats, Slices
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
-from lakehouse_assets.decisions.drift.statistic_history import row_maxima
+from lakehouse_assets.decisions.drift.statistic_history import past_maxima
 
 SLICE = "slice"  # the family, and the name of the statistic
 # A slice's own variation counts with what is usual among slices, which is worth so many windows.
@@ -50,7 +51,8 @@ class SliceFinding(NamedTuple):
 class SliceScores:
     """The differences of a batch's slices that are known in enough windows. ``slices``, ``features``: (columns,) indices into
     those of ``now``; ``scores``: (windows + 1, columns), the batch's last, in deviations of the others; ``changes``: (columns,)
-    from the mean of the past; ``effects``: as tail-weighted distances; ``counts``: windows.
+    from the mean of the past; ``effects``: as tail-weighted distances; ``counts``: windows. ``method``: the version by which
+    windows are ranked.
     """
 
     now: Slices
@@ -61,9 +63,12 @@ class SliceScores:
     changes: Floats
     effects: Floats
     counts: NDArray[np.int64]
+    method: int = METHOD
 
     @classmethod
-    def of(cls, now: Slices | None, past: Sequence[Slices | None], least_windows: int) -> "SliceScores | None":
+    def of(
+        cls, now: Slices | None, past: Sequence[Slices | None], least_windows: int, method: int = METHOD
+    ) -> "SliceScores | None":
         """None where no difference is known in so many windows."""
         windows = [each for each in past if each is not None]
         if now is None or len(windows) < least_windows:
@@ -81,16 +86,16 @@ class SliceScores:
         scores = _standardize(np.vstack([comparable, changes]), variance * _spread_ratios(comparable, variance, features))
         deviations = np.abs(changes) / np.array(now.std)[features]
         effects = shift_effects(deviations)
-        return cls(now, windows, slices, features, scores, changes, effects, counts[slices, features])
+        return cls(now, windows, slices, features, scores, changes, effects, counts[slices, features], method)
 
     @cached_property
-    def maxima(self) -> Floats:
-        """(windows + 1,): the largest score of each window, on either side."""
-        return row_maxima(np.abs(self.scores))
+    def past_maxima(self) -> Floats:
+        """(windows,): the largest score of each window before, on either side; -inf where it knows too few slices."""
+        return past_maxima(np.abs(self.scores[:-1]), self.method)
 
     def p_value(self, score: float, weights: int) -> float:
         """The p-value of a score as the strangest of all families, whose ``weights`` sum up to this."""
-        return min(1.0, weights / FAMILIES[SLICE] * score_p_value(self.maxima[:-1], score))
+        return min(1.0, weights / FAMILIES[SLICE] * score_p_value(self.past_maxima, score))
 
     def farthest(self, min_effect: float, feature: str | None = None) -> SliceFinding | None:
         """The slice that is farthest off and large enough to matter, of all features or of one; None where there is none."""
@@ -110,7 +115,7 @@ class SliceScores:
             of_rows=self.now.rows,
             change=float(self.changes[column] * self.now.width[f]),
             score=score,
-            p_value=conformal_p_value(self.maxima[:-1], score),
+            p_value=conformal_p_value(self.past_maxima, score),
             windows=int(self.counts[column]),
         )
 

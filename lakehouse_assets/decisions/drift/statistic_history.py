@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakehouse_assets.decisions.drift.method import EQUAL_TERMS, METHOD
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.season_parts import Calendar
 from lakehouse_assets.decisions.drift.slices import Slices
@@ -20,6 +21,8 @@ Column = tuple[Key, str]
 SIZE = "size"  # the name under which a window's number of values is kept
 # A statistic that never varied: any change of a thousandth counts as one deviation, rounding counts as none.
 LEAST_SPREAD = 1e-3
+# A window that knows fewer of the statistics has a smaller maximum for that reason alone.
+LEAST_KNOWN = 0.8
 # Whatever is farther off is as far: its square must stay a number.
 FARTHEST_OFF = 1e100
 
@@ -144,3 +147,19 @@ def standardize(history: Floats, now: Floats) -> Floats:
 def row_maxima(rows: Floats) -> Floats:
     """Return each row's largest known value; -inf if it has none. (windows, m) → (windows,)."""
     return np.where(np.isnan(rows), -np.inf, rows).max(axis=1, initial=-np.inf)
+
+
+def past_maxima(scores: Floats, method: int = METHOD) -> Floats:
+    """Return each past window's largest known score; -inf where it has none, or knows too few for a fair comparison.
+
+    A batch has all of the scores. Of the windows before it, those that know `LEAST_KNOWN` of them count: the maximum of fewer
+    is smaller, so that new features would make every batch look strange. Where these windows are fewer than those that know
+    the least known score, as many of the best-known windows count. ``scores``: (windows, m); gives (windows,).
+    """
+    maxima = row_maxima(scores)
+    if method < EQUAL_TERMS or not scores.size:
+        return maxima
+    is_known = ~np.isnan(scores)
+    shares, least = is_known.mean(axis=1), max(int(is_known.sum(axis=0).min()), 1)
+    enough = min(LEAST_KNOWN, float(np.partition(shares, -least)[-least]))
+    return np.where(shares >= enough, maxima, -np.inf)

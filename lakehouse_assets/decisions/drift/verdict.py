@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.stream_drift import Levels
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
+from lakehouse_assets.decisions.drift.method import FIRST_METHOD, METHOD
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
 from lakehouse_assets.decisions.drift.profiles import Key
 
@@ -38,6 +39,7 @@ class DriftVerdict:
     feature. ``statistics``: for the history, if the window is accepted. ``absent``: features and strata of the baseline without
     a row in this batch (named, not judged). ``unwatched``: those whose windows differ too much for a fault to be noticed.
     ``learns``: False where the baseline is too far from its pinned reference. ``levels``: of a stream, those of this window.
+    ``method``: the version of the method that it follows.
     """
 
     status: Status
@@ -57,6 +59,7 @@ class DriftVerdict:
     learns: bool = True
     since: Any = None
     levels: Levels | None = None
+    method: int = METHOD
 
     @property
     def calibrated(self) -> bool:
@@ -65,7 +68,10 @@ class DriftVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-safe; `read_statistics` reads the statistics back from it."""
-        plain = {k: getattr(self, k) for k in ("status", "action", "message", "p_value", "score", "windows_known", "learns")}
+        plain = {
+            k: getattr(self, k)
+            for k in ("status", "action", "message", "p_value", "score", "windows_known", "learns", "method")
+        }
         plain |= {"windows_until_warn": self.windows_until_warn, "windows_until_hold": self.windows_until_hold}
         plain["results"] = [result.to_dict() for result in self.results]
         plain["worst"] = self.worst.to_dict() if self.worst else None
@@ -81,6 +87,11 @@ class DriftVerdict:
 def read_statistics(verdict: Mapping[str, Any]) -> dict[Key, dict[str, float]]:
     """The statistics in a verdict's `to_dict`. Raises KeyError when it is not one."""
     return {(feature, stratum): dict(values) for feature, stratum, values in verdict["statistics"]}
+
+
+def read_method(verdict: Mapping[str, Any] | None) -> int:
+    """The version of the method in a verdict's `to_dict`; where there is no verdict, today's."""
+    return int(verdict.get("method", FIRST_METHOD)) if verdict is not None else METHOD
 
 
 def find_drift_start(
