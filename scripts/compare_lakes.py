@@ -218,13 +218,15 @@ def _rows(lake: Path, table: Path, ids: dict[str, str]) -> Iterator[str]:
     landing = str(lake.parent / "landing")
     for row in DeltaTable(lake / table).to_pyarrow_table().to_pylist():
         yield json.dumps(
-            {
-                name: _plain(json.loads(value) if name in JSON_COLUMNS and value else value, ids, landing)
-                for name, value in row.items()
-                if name not in LEFT_OUT
-            },
+            {name: _plain(_parsed(name, value), ids, landing) for name, value in row.items() if name not in LEFT_OUT},
             sort_keys=True,
         )
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """Return a column's value; of one in JSON what it encodes. Delta draws the ids of gold's input tables at random."""
+    parsed = json.loads(value) if name in JSON_COLUMNS and value else value
+    return {key: each for key, each in parsed.items() if key != "tables"} if name == "inputs" and parsed else parsed
 
 
 def _plain(value: Any, ids: dict[str, str], landing: str) -> Any:
