@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from lakehouse_assets.checks.parameters import duration
-from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.drift import DriftSpec, drift_default
 
 WEEK, DAY = 604_800.0, 86_400.0
 # Of a stream that declares none. One quarantine a week is looked at by a person; a warning a day is read with the others.
 QUARANTINES_PER_WEEK, WARNINGS_PER_WEEK, REMEMBER_DAYS, LEARN_FOR = 1.0, 7.0, 14, "3d"
 # Whatever the rate, one window has at most the level that it has in a table without a stream.
-MOST_HOLD, MOST_WARN = 0.01, 0.05
+MOST_HOLD, MOST_WARN = drift_default("hold_at"), drift_default("warn_at")
 # In place of which key of a table without a stream.
 INSTEAD = {"hold_at": "quarantines_per_week", "warn_at": "warnings_per_week"}
 NOT_FOR_STREAMS = ("lasting_at", "lasting_over", "min_volume_change")

@@ -93,6 +93,12 @@ def test_the_levels_of_a_window(levels, windows, hold_at):
     assert spec.levels.warn_at == pytest.approx(min(0.05, 7 / min(windows, 120_960)))
 
 
+def test_the_highest_levels_of_a_window_are_the_defaults_of_other_tables():
+    drift = DriftSpec(features=("value",), quarantines_per_week=1000, warnings_per_week=10_000)
+    spec, defaults = StreamDriftSpec.of(drift, timedelta(seconds=5)).at_rate(1), DriftSpec(features=("value",))
+    assert (spec.hold_at, spec.warn_at) == (defaults.hold_at, defaults.warn_at)
+
+
 @given(st.integers(1, 365), st.integers(20, 2000), st.integers(5, 3600))
 def test_slots_are_halves_of_the_longest_and_no_longer_than_a_trigger(days, remember, trigger):
     drift = DriftSpec(features=("value",), remember_days=days, remember=remember, hold_from=20)
