@@ -56,8 +56,8 @@ class StrictModel(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if booleans := list(cls._booleans_for_numbers(data)):
-            raise ValidationError.from_exception_data(cls.__name__, booleans)
+        if mistakes := [*cls._booleans_for_numbers(data), *cls._fields_of_the_project(data)]:
+            raise ValidationError.from_exception_data(cls.__name__, mistakes)
         try:
             return handler(data)
         except ValidationError as error:
@@ -76,11 +76,18 @@ class StrictModel(BaseModel):
                     yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(str(key),), input=value)
 
     @classmethod
+    def _fields_of_the_project(cls, data: Any) -> Iterator[InitErrorDetails]:
+        # The project sets an excluded field. As a key of the data it is unknown.
+        for name, field in cls.model_fields.items() if isinstance(data, dict) else ():
+            if field.exclude and name in data:
+                yield cls._explain({"type": "extra_forbidden", "loc": (name,), "msg": "", "input": data[name]})
+
+    @classmethod
     def _explain(cls, mistake: dict[str, Any]) -> InitErrorDetails:
         """Return the mistake; for an unknown key of this model or an unknown kind, with those that there are."""
         kind, loc, text, context = mistake["type"], mistake["loc"], mistake["msg"], mistake.get("ctx", {})
         if kind == "extra_forbidden" and len(loc) == 1:
-            text = _unknown(str(loc[0]), [field.alias or name for name, field in cls.model_fields.items()])
+            text = _unknown(str(loc[0]), [field.alias or name for name, field in cls.model_fields.items() if not field.exclude])
         if kind == "union_tag_invalid" and "tag" in context:
             text = f"{context['tag']!r} is {_unknown(context['tag'], re.findall(QUOTED, context['expected_tags']))}"
         return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])

@@ -6,7 +6,7 @@ Belongs here: its shape and its validation. Does not: reading the SQL (lineage),
 import re
 from typing import Literal
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from lakehouse_assets.checks.families import HistoryCheck
 from lakehouse_assets.checks.kinds.control import ControlTotal
@@ -15,6 +15,7 @@ from lakehouse_assets.checks.parameters import require_java
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import parse_expression
 from lakehouse_assets.checks.strict_model import StrictModel, is_recorded
+from lakehouse_assets.contracts.asset_prefix import PrefixedContract
 from lakehouse_assets.contracts.columns import Column, unfit_name
 from lakehouse_assets.contracts.layout import LayoutSpec
 from lakehouse_assets.contracts.mistakes import NAME, OF_GOLD, TableName, refuse_dependencies, refuse_duplicates, refuse_names
@@ -72,7 +73,7 @@ class ReadTable(StrictModel):
         return {name: Column(type=kind).type for name, kind in value.items()}
 
 
-class GoldSpec(StrictModel):
+class GoldSpec(PrefixedContract):
     """A table computed from silver by one SELECT in a file beside `defs.yaml`."""
 
     name: TableName
@@ -97,20 +98,6 @@ class GoldSpec(StrictModel):
 
     schema_policy: GoldSchema = Field(default=GoldSchema(), alias="schema")
     """What to do when the SQL yields other columns than the table has."""
-
-    # Of the project, and not of the YAML.
-    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
-
-    @property
-    def asset_prefix(self) -> tuple[str, ...]:
-        """The first parts of the asset's key."""
-        return self._asset_prefix
-
-    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "GoldSpec":
-        """Return the same with this prefix of its asset's key."""
-        prefixed = self.model_copy()
-        prefixed._asset_prefix = prefix
-        return prefixed
 
     @field_validator("reads")
     @classmethod

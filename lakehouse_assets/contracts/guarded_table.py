@@ -5,9 +5,10 @@ Belongs here: the keys, and what is wrong with them alone. Does not: what two gu
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from lakehouse_assets.checks.strict_model import StrictModel, is_recorded
+from lakehouse_assets.contracts.asset_prefix import PrefixedContract
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.guard_windows import TIMES, GuardWindows
@@ -42,7 +43,7 @@ class PublishSpec(StrictModel):
         return "/" in self.to or "\\" in self.to
 
 
-class GuardSpec(FrameRules):
+class GuardSpec(FrameRules, PrefixedContract):
     """One Delta table that somebody else writes. Each version is a window: its rows are judged by the checks, compared with the
     accepted versions, and decided on. The table is never changed; its rows are copied only by `publish`.
 
@@ -88,8 +89,6 @@ class GuardSpec(FrameRules):
     """Dagster's group of the guard's asset. By default the guard's name."""
     alerts: AlertSpec = AlertSpec()
     """Who gets alerts about critical failures."""
-
-    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="before")
     @classmethod
@@ -154,17 +153,6 @@ class GuardSpec(FrameRules):
     def gold(self) -> tuple[GoldSpec, ...]:
         """None: a guard has no gold tables."""
         return ()
-
-    @property
-    def asset_prefix(self) -> tuple[str, ...]:
-        """The first parts of the keys of the guard's assets."""
-        return self._asset_prefix
-
-    def with_asset_prefix(self, prefix: tuple[str, ...]) -> "GuardSpec":
-        """Return the same with this prefix of its asset's key."""
-        prefixed = self.model_copy()
-        prefixed._asset_prefix = prefix
-        return prefixed
 
     def ruleset(self) -> str:
         """Return what a version is judged by, as canonical JSON; each decision stores it."""

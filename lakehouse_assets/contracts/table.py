@@ -153,9 +153,8 @@ class TableSpec(TableContract):
 
     def with_asset_prefix(self, prefix: tuple[str, ...]) -> "TableSpec":
         """Return the same with this prefix of its assets' keys, gold's included."""
-        prefixed = self.model_copy(update={"gold": tuple(gold.with_asset_prefix(prefix) for gold in self.gold)})
-        prefixed._asset_prefix = prefix
-        return prefixed
+        gold = tuple(each.with_asset_prefix(prefix) for each in self.gold)
+        return super().with_asset_prefix(prefix).model_copy(update={"gold": gold})
 
     def with_drift_rows(self, check: DriftRows) -> "TableSpec":
         """Return the same with a check of rows that drift named, after all others: the rules of one batch."""
@@ -179,7 +178,8 @@ class TableSpec(TableContract):
 
     def as_judged(self, ruleset: str) -> "TableSpec":
         """Return the contract with the rules of then; what is no rule is today's."""
-        others = {name: getattr(self, name) for name in ("alerts", "gold", "description", "maintenance", "properties")}
+        no_rules = ("alerts", "gold", "description", "maintenance", "properties", "asset_prefix")
+        others = {name: getattr(self, name) for name in no_rules}
         return TableSpec.from_ruleset(ruleset).model_copy(update=others)
 
 

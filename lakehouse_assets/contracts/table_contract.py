@@ -7,13 +7,14 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, create_model
+from pydantic import Field, create_model
 
 from lakehouse_assets.checks.drift_rows import DRIFT_ROWS, DriftRows
 from lakehouse_assets.checks.parameters import duration
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.alert_channel import own_channels
+from lakehouse_assets.contracts.asset_prefix import PrefixedContract
 from lakehouse_assets.contracts.columns import Column, Columns
 from lakehouse_assets.contracts.delta_properties import Constraints, Properties
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
@@ -98,7 +99,7 @@ class MaintenanceSpec(StrictModel):
     evidence."""
 
 
-class TableContract(StrictModel, DriftRules):
+class TableContract(PrefixedContract, DriftRules):
     """The base of a table's three contracts: `TableSpec` as its YAML declares it, `EffectiveTable` with what accepted batches
     changed, `StagedTable` with what the batches of a run would change.
     """
@@ -149,14 +150,6 @@ class TableContract(StrictModel, DriftRules):
     """Who gets alerts about critical failures."""
     maintenance: MaintenanceSpec = MaintenanceSpec()
     """How long unneeded files and closed quarantine rows are kept."""
-
-    # Of the project, and not of the YAML.
-    _asset_prefix: tuple[str, ...] = PrivateAttr(default=())
-
-    @property
-    def asset_prefix(self) -> tuple[str, ...]:
-        """The first parts of the keys of the table's assets."""
-        return self.declared._asset_prefix
 
     @property
     def declared(self) -> "TableContract":

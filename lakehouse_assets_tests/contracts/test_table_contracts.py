@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import ValidationError
 
 from lakehouse_assets.contracts.batch import start_of
 from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.gold import GoldSpec
+from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.silver import silver_columns, silver_types
 from lakehouse_assets.contracts.table import EffectiveTable, StagedTable, TableSpec
 from lakehouse_assets.contracts.total_order import total_order
@@ -63,3 +66,26 @@ def test_a_batch_of_gold_has_no_window():
     assert start_of((start, 1)) == start
     with pytest.raises(ValueError, match="no window"):
         start_of((None, 3))
+
+
+GOLD = {"name": "totals", "sql": "totals.sql", "key": ["id"]}
+GUARD = {"name": "guard", "path": "/lake/orders", "columns": {"id": "bigint"}}
+
+
+def test_the_prefix_of_asset_keys_stays_in_every_contract_and_is_no_rule():
+    spec = TableSpec.model_validate({**SPEC.model_dump(by_alias=True), "gold": [GOLD]})
+    prefixed = spec.with_asset_prefix(("shop", "eu"))
+    contracts = [EffectiveTable.of(prefixed), StagedTable.of(prefixed), prefixed.as_judged(spec.ruleset()), *prefixed.gold]
+    assert {contract.asset_prefix for contract in contracts} == {("shop", "eu")}
+    assert (spec.asset_prefix, prefixed.ruleset()) == ((), spec.ruleset())
+
+
+@pytest.mark.parametrize(
+    ("model", "contract"), [(TableSpec, SPEC.model_dump(by_alias=True)), (GoldSpec, GOLD), (GuardSpec, GUARD)]
+)
+def test_a_contract_cannot_set_the_prefix(model, contract):
+    assert model.model_validate(contract).with_asset_prefix(("shop",)).asset_prefix == ("shop",)
+    assert "asset_prefix" not in model.model_json_schema()["properties"]
+    with pytest.raises(ValidationError, match=r"not known here; there are (?!.*asset_prefix)") as caught:
+        model.model_validate({**contract, "asset_prefix": ["shop"]})
+    assert [error["loc"] for error in caught.value.errors()] == [("asset_prefix",)]
