@@ -47,11 +47,6 @@ class ExtractionRecord:
         """The window's start and the extraction's number."""
         return (self.p_extracted_at, self.extraction_seq)
 
-    @property
-    def in_every_file(self) -> tuple[str, ...]:
-        """Columns that every row of the extraction had."""
-        return tuple(column for column in self.columns if column not in self.lacking)
-
 
 @dataclass(frozen=True)
 class Reason:

@@ -5,7 +5,7 @@ Belongs here: the seasons, which of them makes the past predictable, and what th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,31 +52,17 @@ class Remainders:
     choices: list[Choice]
 
 
-def remove_seasons(
-    past: Floats,
-    now: Floats,
-    moments: Sequence[Any],
-    moment: Any,
-    wanted: Sequence[Season],
-    *,
-    timezone: str = "UTC",
-    pull: bool = True,
-) -> Remainders:
-    """Subtract from each statistic what it usually is in such a window.
-
-    ``past``: (windows, m), NaN where unknown; ``now``: (m,); ``moments``: of the windows; ``moment``: of the judged one. Where
-    one of them is no time, there are no seasons. ``wanted``: (m,), a season; `none`; or `auto`, the one under which the past is
-    likeliest, each window predicted by those of other recurrences (Laplace's likelihood, so that few outliers do not decide),
-    if it is by `LEAST_GAIN`. ``pull``: whether a window may also be predicted by the one before (an autoregression of order 1).
-    The judged window takes no part in the choice. ``timezone``: of hours and days.
-    """
-    return subtract_seasons(past, now, Calendar.of(moments, moment, timezone), wanted, pull=pull)
-
-
 def subtract_seasons(
     past: Floats, now: Floats, calendar: Calendar | None, wanted: Sequence[Season], *, pull: bool = True
 ) -> Remainders:
-    """The same by the windows' ``calendar``, which several statistics can share; None: there are no seasons."""
+    """Subtract from each statistic what it usually is in such a window.
+
+    ``past``: (windows, m), NaN where unknown; ``now``: (m,); ``calendar``: of the windows and the judged one, which several
+    statistics can share; None: there are no seasons. ``wanted``: (m,), a season; `none`; or `auto`, the one under which the
+    past is likeliest, each window predicted by those of other recurrences (Laplace's likelihood, so that few outliers do not
+    decide), if it is by `LEAST_GAIN`. ``pull``: whether a window may also be predicted by the one before (an autoregression of
+    order 1). The judged window takes no part in the choice.
+    """
     unchanged = Remainders(past, now, np.full(now.size, np.nan), [Choice()] * now.size)
     columns = [c for c, each in enumerate(wanted) if each != "none"]
     if not columns or calendar is None or len(past) < LEAST_WINDOWS:

@@ -77,15 +77,3 @@ class StreamBaselineState(BaselineState):
             if entry.window in windows:
                 state.learn(entry.window, entry.measurements, entry.statistics)
         self.hold(state)
-
-
-def make_state(
-    spec: DriftSpec,
-    joined: Iterable[datetime] = (),
-    decided: Iterable[datetime] = (),
-    reference: Mapping[Key, Shape] | None = None,
-) -> BaselineState:
-    """Return the empty state of a table: of a stream by its slots, of any other by each window."""
-    if isinstance(spec, StreamDriftSpec):
-        return StreamBaselineState(spec, reference, joined, decided)
-    return BaselineState(spec, reference)

@@ -13,7 +13,7 @@ next run completes it (the kill points of the laws). So a state is consistent if
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -79,7 +79,7 @@ class Commit:
 Commits = Mapping[str, Sequence[Commit]]
 
 
-def read_state(root: str, clock: Callable[[], float] = time.time) -> LakeState:
+def read_state(root: str) -> LakeState:
     """Return the lake's state at one moment. Raises LockedError if it is written all the time, and a clock was set back."""
     before = commits = _read_commits(root)
     for _ in range(READINGS):
@@ -90,7 +90,7 @@ def read_state(root: str, clock: Callable[[], float] = time.time) -> LakeState:
         time.sleep(PAUSE)
     else:
         newest = max(commit.at for each in before.values() for commit in each)
-        if newest > clock() * 1e9 + MOST_AHEAD:
+        if newest > time.time() * 1e9 + MOST_AHEAD:
             raise LockedError(
                 f"{root} is written all the time, and has commits of a later time than now, so that no state of one moment"
                 " could be read; run the backup again while less is written"

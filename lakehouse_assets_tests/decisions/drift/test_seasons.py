@@ -1,6 +1,6 @@
 """What is usual in such a window: seasons and the pull of the window before, found in a statistic's past.
 
-Belongs here: remove_seasons beside plain loops, and judge_drift on seasonal columns. Does not: the rates (benchmarks).
+Belongs here: subtract_seasons beside plain loops, and judge_drift on seasonal columns. Does not: the rates (benchmarks).
 """
 
 import json
@@ -18,7 +18,8 @@ from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec, Season
 from lakehouse_assets.decisions.drift.compare import measure_columns
 from lakehouse_assets.decisions.drift.effects import effect_of_surprise, volume_effect
 from lakehouse_assets.decisions.drift.judge import judge_drift
-from lakehouse_assets.decisions.drift.seasons import Choice, remove_seasons
+from lakehouse_assets.decisions.drift.season_parts import Calendar
+from lakehouse_assets.decisions.drift.seasons import Choice, subtract_seasons
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)  # a Monday
@@ -29,7 +30,7 @@ HOURS = [FIRST + timedelta(hours=hour) for hour in range(24 * 14 + 1)]
 def remove_one(values, moments, wanted: Season = "auto", *, pull=True):
     """Of one statistic, the last value being the judged window's."""
     past, now = np.array(values[:-1], dtype=float)[:, None], np.array(values[-1:], dtype=float)
-    return remove_seasons(past, now, moments[:-1], moments[-1], [wanted], pull=pull)
+    return subtract_seasons(past, now, Calendar.of(moments[:-1], moments[-1], "UTC"), [wanted], pull=pull)
 
 
 def noise(moments, seed=0):
@@ -70,7 +71,7 @@ def test_what_has_no_season_is_left_as_it_is():
     rng, chosen = np.random.default_rng(7), 0
     for moments in (DAYS, DAYS[:29], HOURS):
         past, now = rng.normal(size=(len(moments) - 1, 400)), rng.normal(size=400)
-        rest = remove_seasons(past, now, moments[:-1], moments[-1], ["auto"] * 400)
+        rest = subtract_seasons(past, now, Calendar.of(moments[:-1], moments[-1], "UTC"), ["auto"] * 400)
         chosen += sum(choice.is_made for choice in rest.choices)
         left = [c for c, choice in enumerate(rest.choices) if not choice.is_made]
         assert np.array_equal(rest.past[:, left], past[:, left])
@@ -125,7 +126,8 @@ def test_statistics_that_some_windows_lack_do_not_change_the_others(moments):
     holes[rng.random(len(moments)) < 0.1, 1] = np.nan
     holes[-1] = values[-1]
     complete, partial = (
-        remove_seasons(each[:-1], each[-1], moments[:-1], moments[-1], ["auto"] * 4) for each in (values, holes)
+        subtract_seasons(each[:-1], each[-1], Calendar.of(moments[:-1], moments[-1], "UTC"), ["auto"] * 4)
+        for each in (values, holes)
     )
     for column in (0, 2, 3):
         assert complete.choices[column] == partial.choices[column]
@@ -193,7 +195,7 @@ def test_hours_are_those_of_the_local_clock():
     spread = {}
     for name in ("UTC", "America/New_York"):
         past, now = values[:-1, None], values[-1:]
-        rest = remove_seasons(past, now, moments[:-1], moments[-1], ["hour"], timezone=name)
+        rest = subtract_seasons(past, now, Calendar.of(moments[:-1], moments[-1], name), ["hour"])
         spread[name] = np.nanstd(rest.past)
     assert spread["America/New_York"] < 0.15 < 0.3 < spread["UTC"]
     with pytest.raises(ValidationError, match="no-where"):
