@@ -92,6 +92,17 @@ def test_no_model_has_private_attributes():
     assert files == []
 
 
+def test_no_command_imports_the_command_line():
+    """Which imports all commands: within a function such an import would hide the circle."""
+    folder = PROJECT_ROOT / "lakehouse_assets" / "cli"
+    modules = {file.stem for file in folder.glob("*.py")}
+    for file in folder.glob("*.py"):
+        if file.name not in ("__init__.py", "__main__.py", "worker_process.py"):
+            imports = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+            names = {alias.name for node in imports if node.module == "lakehouse_assets.cli" for alias in node.names}
+            assert names <= modules, file
+
+
 def test_a_late_import_gives_its_reason():
     """In commands and frames every import waits for its use (pyproject.toml); elsewhere a comment gives the cost."""
     for file in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py"):

@@ -6,7 +6,7 @@ Belongs here: which commands, and calling one within a worker. Does not: the con
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lakehouse_assets.cli import terminal
 from lakehouse_assets.cli.kept_definitions import WITHIN
@@ -47,10 +47,8 @@ def _is_one_of(commands: Sequence[Sequence[str]], arguments: Sequence[str]) -> b
     return False
 
 
-def call_within(arguments: Sequence[str]) -> int:
-    """Execute a command in this process, a worker's, and return its code."""
-    from lakehouse_assets.cli import main
-
+def call_within(main: Callable[[], None], arguments: Sequence[str]) -> int:
+    """Execute a command in this process, a worker's, and return its code. ``main``: what reads `sys.argv` and executes it."""
     argv = sys.argv
     terminal.out.width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
     os.environ[WITHIN] = "1"

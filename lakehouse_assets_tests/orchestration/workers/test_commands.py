@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakehouse_assets.cli import main
 from lakehouse_assets.cli.kept_definitions import WITHIN, definitions_of, tables_of
 from lakehouse_assets.cli.on_worker import call_within, execute_elsewhere
 from lakehouse_assets.errors import ConfigError, RunFailedError
@@ -218,7 +219,7 @@ def test_a_command_in_a_workers_process_gives_its_code(capfd, monkeypatch, tmp_p
     (tmp_path / "pyproject.toml").write_text('[tool.lakehouse]\ntables = "tables"\n')
     monkeypatch.setenv("LAKEHOUSE_PROJECT", str(tmp_path))
     before = (sys.argv, dict(os.environ))
-    assert call_within(arguments) == code
+    assert call_within(main, arguments) == code
     assert (sys.argv, dict(os.environ)) == before
     assert text in "".join(capfd.readouterr())
 
