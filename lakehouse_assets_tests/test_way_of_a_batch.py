@@ -15,8 +15,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import pytest
-
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.pipeline.gate import Target
@@ -69,7 +67,6 @@ def files_on_the_way() -> Iterator[dict[str, set[str]]]:
         sys.setprofile(None)
 
 
-@pytest.mark.exhaustive(seconds=15)
 def test_a_batch_passes_few_files(spark, tmp_path):
     (tmp_path / "all.sql").write_text("select sensor, hour, value as amount from silver_readings")
     gold = [{"name": "all", "sql": "all.sql", "key": ["sensor", "hour"]}]
