@@ -1,9 +1,11 @@
-"""Names say what they name: no bare participle, no riddle, in functions, arguments, variables and test names.
+"""Names say what they name: no bare participle, no riddle, in functions, arguments, variables and test names. No two classes
+of the package share a name.
 
 Belongs here: the names of the trees in TREES. Does not: docstrings, strings, attributes of other objects, or keyword arguments.
 """
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,20 @@ def bad_names_of(root: Path, tree: str) -> list[str]:
 def test_names_are_nouns_or_verbs_with_an_object(tree):
     bad = bad_names_of(PROJECT_ROOT, tree)
     assert not bad, "name what it is (rows, message, run_operation, …):\n" + "\n".join(bad)
+
+
+# Classes that share a name, with the reason.
+SHARED_CLASSES = {"Finding": "of drift in one batch, and of the evidence: no file has both"}
+
+
+def test_no_two_public_classes_share_a_name():
+    files = defaultdict(list)
+    for path in (PROJECT_ROOT / "lakehouse_assets").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name[0] != "_":
+                files[node.name].append(str(path.relative_to(PROJECT_ROOT)))
+    shared = {name: paths for name, paths in files.items() if len(paths) > 1}
+    assert shared.keys() == SHARED_CLASSES.keys(), shared
 
 
 @pytest.mark.parametrize(

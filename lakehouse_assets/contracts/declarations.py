@@ -49,7 +49,7 @@ def declarations_of(spec: TableContract) -> Declarations:
 
 
 @dataclass(frozen=True)
-class Change:
+class DeclarationChange:
     """One change of a table. ``kind``: comment, property or constraint. ``was``, ``becomes``: empty for none."""
 
     kind: str
@@ -60,7 +60,7 @@ class Change:
 
 def changes_between(
     declared: Declarations, recorded: Declarations, actual: Declarations, columns: Mapping[str, str], types: Mapping[str, str]
-) -> list[Change]:
+) -> list[DeclarationChange]:
     """Return the changes that a table needs. ``recorded``: what was declared when it was last changed: only this is removed,
     and only where it is still so; the rest is somebody else's. ``columns``: the table's, with types; ``types``: the contract's.
     What concerns a column that the table does not have as declared waits for it.
@@ -69,14 +69,16 @@ def changes_between(
     for kind in ("comments", "properties"):
         new, old, current = (getattr(each, kind) for each in (declared, recorded, actual))
         named = [name for name in new if kind == "properties" or name in columns]
-        changes += [Change(kind, n, current.get(n, ""), new[n]) for n in named if current.get(n) != new[n]]
+        changes += [DeclarationChange(kind, n, current.get(n, ""), new[n]) for n in named if current.get(n) != new[n]]
         # A column that leaves the contract takes its comment along.
         removed = [name for name in old if name not in new and (kind == "properties" or name in types)]
-        changes += [Change(kind, n, current[n], "") for n in removed if n in current and current[n] == old[n]]
+        changes += [DeclarationChange(kind, n, current[n], "") for n in removed if n in current and current[n] == old[n]]
     new, old, current = declared.constraints, recorded.constraints, actual.constraints
     for name, sql in new.items():
         columns_read = columns_of(parse_expression(sql, name))
         is_ready = all(columns.get(column) == types.get(column) for column in columns_read)
         if is_ready and (name not in current or old.get(name) != sql):
-            changes.append(Change("constraints", name, current.get(name, ""), sql))
-    return changes + [Change("constraints", name, current[name], "") for name in old if name not in new and name in current]
+            changes.append(DeclarationChange("constraints", name, current.get(name, ""), sql))
+    return changes + [
+        DeclarationChange("constraints", name, current[name], "") for name in old if name not in new and name in current
+    ]

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.frame_document import FrameDocument, read_rules,
 from lakehouse_assets.contracts.frame_rules import FrameRules
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
-from lakehouse_assets.frames.judgement import Options, Plan, judge
+from lakehouse_assets.frames.judgement import Options, PublicationPlan, judge
 from lakehouse_assets.frames.result import FrameResult
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Gate:
         another writer changed the table meanwhile. Then the table is as it was.
         """
         options = Options(window, log, baseline, tables or {}, staging)
-        return judge(self.document, frame, options, Plan(to, mode, quarantine))
+        return judge(self.document, frame, options, PublicationPlan(to, mode, quarantine))
 
     def guard(
         self,

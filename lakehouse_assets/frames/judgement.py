@@ -44,7 +44,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PublicationPlan:
     """Where accepted rows go, and quarantined ones."""
 
     to: str | Path
@@ -52,7 +52,7 @@ class Plan:
     quarantine: str | Path | None
 
 
-def judge(document: FrameDocument, frame: DataFrame, options: Options, plan: Plan | None = None) -> FrameResult:
+def judge(document: FrameDocument, frame: DataFrame, options: Options, plan: PublicationPlan | None = None) -> FrameResult:
     """Judge a frame and, by a plan, publish it. Raises QuarantinedError for a frame that a plan must not publish."""
     frame = require_frame(frame)
     document.refuse(frame_mistakes(document.rules, dict(frame.dtypes)))
@@ -137,7 +137,7 @@ def _undo(target: FrameTarget, quarantine_to: Destination | None) -> Any:
         raise
 
 
-def _quarantine_of(frame: DataFrame, plan: Plan | None) -> Destination | None:
+def _quarantine_of(frame: DataFrame, plan: PublicationPlan | None) -> Destination | None:
     if plan is None or plan.quarantine is None:
         return None
     to = Destination.of(frame.sparkSession, plan.quarantine)

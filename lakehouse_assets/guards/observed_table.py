@@ -18,7 +18,7 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.guards.clean_state import absolute_path, clean_table, is_refused_table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
-from lakehouse_assets.storage.foreign_commit import Commit, Schema
+from lakehouse_assets.storage.foreign_commit import ForeignCommit, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 from lakehouse_assets.storage.foreign_iceberg import IcebergTable
 
@@ -96,7 +96,7 @@ def waits_by_windows(spec: GuardSpec, settings: Settings, state: GuardState, now
 
 
 @dataclass(frozen=True)
-class Observation:
+class VersionObservation:
     """``batch``: the next one; None: nothing to judge. ``up_to``: the last version that was looked at; ``now``: the table.
     ``schema``: of the batch's version. ``digest``: of its commit; empty if the log no longer has it.
     """
@@ -121,7 +121,7 @@ def foreign_table(spec: GuardSpec, settings: Settings) -> ForeignTable:
 
 def observe(
     spec: GuardSpec, settings: Settings, state: GuardState, passed: int = -1, clean_exists: bool | None = None
-) -> Observation:
+) -> VersionObservation:
     """Return the next batch of the table, from its log. ``passed``: versions up to this one have no batch. ``clean_exists``:
     whether the clean table exists, if `publish` names it as a table of a catalog; None: not known without a session.
 
@@ -144,18 +144,18 @@ def observe(
         clean = replace(clean, gap="")
     batch = next_batch(now, changes, last, first, bool(state.quarantined), clean)
     if batch is None:
-        return Observation(None, now, max(until, passed))
+        return VersionObservation(None, now, max(until, passed))
     try:
         schema = table.schema(batch.version)
     except SourceError:
         return newest_observation(spec, settings, now, after_vacuum(batch, now, last))
-    return Observation(batch, now, batch.version, schema, _digest(table, log, batch.version))
+    return VersionObservation(batch, now, batch.version, schema, _digest(table, log, batch.version))
 
 
-def newest_observation(spec: GuardSpec, settings: Settings, now: TableNow, batch: VersionBatch) -> Observation:
+def newest_observation(spec: GuardSpec, settings: Settings, now: TableNow, batch: VersionBatch) -> VersionObservation:
     """Return the observation of a batch of the newest version: what is judged where an older one cannot be read any more."""
     table = foreign_table(spec, settings)
-    return Observation(batch, now, now.newest, table.schema(now.newest), _digest(table, table.log(), now.newest))
+    return VersionObservation(batch, now, now.newest, table.schema(now.newest), _digest(table, table.log(), now.newest))
 
 
 def _digest(table: ForeignTable, log: Log, version: int) -> str:
@@ -186,6 +186,6 @@ def _has_feed(table: ForeignTable, version: int) -> bool:
         return False
 
 
-def _change(commit: Commit, schema: Schema | None, feed: bool) -> VersionChange:
+def _change(commit: ForeignCommit, schema: Schema | None, feed: bool) -> VersionChange:
     names = physical_names(schema) if schema else None
     return VersionChange(commit.version, commit.at, commit.operation, commit.kind, feed, names, commit.describe())

@@ -24,7 +24,7 @@ from lakehouse_assets.guards.clean_state import has_lost_rows
 from lakehouse_assets.guards.guard_run import GuardRun, clean_exists, located_run, writer_of
 from lakehouse_assets.guards.observed_table import (
     GuardState,
-    Observation,
+    VersionObservation,
     newest_observation,
     observe,
     physical_names,
@@ -161,7 +161,7 @@ def _judge_windows(run: GuardRun, windows: GuardWindows, judgement: JudgedVersio
         raise _in_words(run, error) from error
 
 
-def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
+def _judge(run: GuardRun, state: GuardState, observation: VersionObservation, batch: VersionBatch) -> GuardTarget:
     """Judge one version. Where its files are gone, the table as it is now is judged in its place."""
     try:
         return _judge_batch(run, state, observation, batch)
@@ -172,7 +172,7 @@ def _judge(run: GuardRun, state: GuardState, observation: Observation, batch: Ve
     return _judge_batch(run, state, newest_observation(run.guard, run.settings, observation.now, substitute), substitute)
 
 
-def _judge_batch(run: GuardRun, state: GuardState, observation: Observation, batch: VersionBatch) -> GuardTarget:
+def _judge_batch(run: GuardRun, state: GuardState, observation: VersionObservation, batch: VersionBatch) -> GuardTarget:
     return _judge_record(run, state, _record(run, observation, batch), batch)
 
 
@@ -207,7 +207,7 @@ def knowledge_of(settings: Settings, guard: GuardSpec, state: GuardState, record
     return of_kind.knowledge(record.p_extracted_at, baseline)
 
 
-def _record(run: GuardRun, observation: Observation, batch: VersionBatch) -> ExtractionRecord:
+def _record(run: GuardRun, observation: VersionObservation, batch: VersionBatch) -> ExtractionRecord:
     """Return the batch as `ops/extractions` records it before it is read."""
     schema = observation.schema
     position = {"after": batch.after, "rows": batch.rows, "event": batch.event, "text": batch.text}

@@ -23,13 +23,13 @@ from lakehouse_assets.guards.window_scan import (
     EARLIEST,
     LATEST,
     Changes,
-    TableState,
+    NewestVersion,
     all_windows,
     changes_since,
     count_outside,
+    newest_version,
     rows_of_window,
     rows_outside,
-    table_state,
     time_type,
 )
 from lakehouse_assets.storage import logs
@@ -41,7 +41,7 @@ def record_changes(run: GuardRun, windows: GuardWindows, state: GuardState) -> N
     as a whole. All in one commit: a killed run repeats the scan, or has its result.
     """
     table = foreign_table(run.guard, run.settings)
-    now, newest, last = run.clock(), table_state(table, table.log(), windows), on_record.last_scan(state.records)
+    now, newest, last = run.clock(), newest_version(table, table.log(), windows), on_record.last_scan(state.records)
     cut = on_record.cut_of(windows.column, windows.cadence)
     if last and last.cut != cut:
         raise RefusedError(
@@ -60,7 +60,7 @@ def record_changes(run: GuardRun, windows: GuardWindows, state: GuardState) -> N
 
 
 def _touched(
-    run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, now: datetime
+    run: GuardRun, windows: GuardWindows, state: GuardState, newest: NewestVersion, now: datetime
 ) -> list[ExtractionRecord]:
     folder = StagingFolder(run.spark, staging_path(run.settings, run.table))
     try:
@@ -84,7 +84,7 @@ def _touched(
     return records
 
 
-def _uncut(run: GuardRun, state: GuardState, newest: TableState) -> list[ExtractionRecord]:
+def _uncut(run: GuardRun, state: GuardState, newest: NewestVersion) -> list[ExtractionRecord]:
     """Return the record of a table without the column of time, unless it is there for this version."""
     fingerprint = f"{newest.schema.table_id}@{newest.digest}"
     if any(r.fingerprint == fingerprint and not on_record.is_window(r) for r in state.records.values()):
@@ -98,7 +98,7 @@ def _uncut(run: GuardRun, state: GuardState, newest: TableState) -> list[Extract
 
 
 def _unpublished(
-    run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, recorded_starts: set[datetime]
+    run: GuardRun, windows: GuardWindows, state: GuardState, newest: NewestVersion, recorded_starts: set[datetime]
 ) -> list[ExtractionRecord]:
     """Return the windows to be judged again since the clean table lacks their rows. Raises RefusedError for a clean table that
     has rows of another log.
@@ -118,7 +118,7 @@ def _unpublished(
 
 
 def _window_record(
-    run: GuardRun, windows: GuardWindows, state: GuardState, newest: TableState, start: datetime, text: str
+    run: GuardRun, windows: GuardWindows, state: GuardState, newest: NewestVersion, start: datetime, text: str
 ) -> ExtractionRecord:
     seq = on_record.next_extraction(state.records, state.decisions, start)
     sql = rows_of_window(windows, time_type(newest.schema, windows), start)
@@ -126,14 +126,14 @@ def _window_record(
 
 
 def _table_record(
-    run: GuardRun, state: GuardState, newest: TableState, changes: Changes, outside: int, sql: str
+    run: GuardRun, state: GuardState, newest: NewestVersion, changes: Changes, outside: int, sql: str
 ) -> ExtractionRecord:
     start = on_record.moment_of_table(newest.at, {moment for moment, _ in state.records})
     position = {"rows": "outside", "event": changes.event, "text": changes.text, "of_window": sql, "outside": outside}
     return _record(run, newest, start, 1, position)
 
 
-def _record(run: GuardRun, newest: TableState, start: datetime, seq: int, position: dict[str, Any]) -> ExtractionRecord:
+def _record(run: GuardRun, newest: NewestVersion, start: datetime, seq: int, position: dict[str, Any]) -> ExtractionRecord:
     windows = run.guard.windows
     cut = on_record.cut_of(windows.column, windows.cadence) if windows else ""
     position |= {
@@ -159,7 +159,7 @@ def record_again(run: GuardRun, windows: GuardWindows, state: GuardState, decisi
         return
     if (record.p_extracted_at, record.extraction_seq + 1) in state.records:
         return
-    newest = table_state(table, table.log(), windows)
+    newest = newest_version(table, table.log(), windows)
     start = record.p_extracted_at
     sql = rows_of_window(windows, time_type(newest.schema, windows), start)
     text = "the window: its rows were deleted or rewritten before they were published"
@@ -183,7 +183,7 @@ def at_newest_version(run: GuardRun, windows: GuardWindows, record: ExtractionRe
     if not on_record.is_window(record):
         return record
     table = foreign_table(run.guard, run.settings)
-    newest = table_state(table, table.log(), windows)
+    newest = newest_version(table, table.log(), windows)
     if newest.version == record.bronze_version or not newest.is_cut:
         return record
     position = json.loads(record.position or "{}")

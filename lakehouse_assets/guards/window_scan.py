@@ -23,7 +23,7 @@ from lakehouse_assets.guards.observed_table import foreign_table, physical_names
 from lakehouse_assets.guards.version_rows import changed_files, read_feed, write_log_of_files
 from lakehouse_assets.measures.error_text import ABSENT_FILE
 from lakehouse_assets.sources.base import SCAN_ERRORS
-from lakehouse_assets.storage.foreign_commit import Commit, Schema
+from lakehouse_assets.storage.foreign_commit import ForeignCommit, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
 UNITS: Mapping[Cadence, str] = {"hourly": "HOUR", "daily": "DAY", "weekly": "WEEK", "monthly": "MONTH"}
@@ -32,7 +32,7 @@ EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo
 
 
 @dataclass(frozen=True)
-class TableState:
+class NewestVersion:
     """The table's newest version. ``is_cut``: whether it has the column of time, of a type that windows can be cut by."""
 
     version: int
@@ -52,11 +52,11 @@ class Changes:
     has_rows: bool = True
 
 
-def table_state(table: ForeignTable, log: Log, windows: GuardWindows) -> TableState:
+def newest_version(table: ForeignTable, log: Log, windows: GuardWindows) -> NewestVersion:
     """Return the newest version. Raises SourceError where its log cannot be read."""
     commit = table.commits(log, log.newest)[0]
     schema = table.schema(log.newest)
-    return TableState(log.newest, commit.at, schema, commit.digest, time_type(schema, windows) in TIMES)
+    return NewestVersion(log.newest, commit.at, schema, commit.digest, time_type(schema, windows) in TIMES)
 
 
 def time_type(schema: Schema, windows: GuardWindows) -> str:
@@ -64,7 +64,7 @@ def time_type(schema: Schema, windows: GuardWindows) -> str:
     return next((kind for name, kind in schema.types.items() if name.lower() == windows.column.lower()), "")
 
 
-def changes_since(run: GuardRun, windows: GuardWindows, state: TableState, last: Scanned | None, folder: str) -> Changes:
+def changes_since(run: GuardRun, windows: GuardWindows, state: NewestVersion, last: Scanned | None, folder: str) -> Changes:
     """Return what the versions after the last scan changed. ``folder``: takes a log of the files whose column is read."""
     table = foreign_table(run.guard, run.settings)
     log = table.log()
@@ -90,7 +90,7 @@ def changes_since(run: GuardRun, windows: GuardWindows, state: TableState, last:
     return Changes(touched, f"the windows that {versions} changed", has_rows=bool(moving))
 
 
-def _replacement(table: ForeignTable, log: Log, state: TableState, last: Scanned) -> str:
+def _replacement(table: ForeignTable, log: Log, state: NewestVersion, last: Scanned) -> str:
     if state.version < last.version:
         return f"the newest version is {state.version}, though version {last.version} was read"
     if last.version in log.entries:
@@ -100,7 +100,7 @@ def _replacement(table: ForeignTable, log: Log, state: TableState, last: Scanned
 
 
 def _touched(
-    run: GuardRun, windows: GuardWindows, state: TableState, commits: Sequence[Commit], folder: str
+    run: GuardRun, windows: GuardWindows, state: NewestVersion, commits: Sequence[ForeignCommit], folder: str
 ) -> Iterable[datetime]:
     """Return the windows of rows that these commits added or removed. A version with a feed is read by its feed; of any other,
     the files whose statistics name one window are not opened, and of the rest only the column of time is read.
@@ -137,7 +137,7 @@ def _as_added(file: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"partitionValues": {}, "size": 0, **fields, "modificationTime": 0, "dataChange": True}
 
 
-def _by_feed(run: GuardRun, windows: GuardWindows, path: str, commit: Commit) -> set[datetime] | None:
+def _by_feed(run: GuardRun, windows: GuardWindows, path: str, commit: ForeignCommit) -> set[datetime] | None:
     try:
         return windows_in(read_feed(run.spark, path, commit.version), windows)
     except SCAN_ERRORS:
@@ -189,14 +189,14 @@ def _time(kind: str, moment: datetime) -> str:
     )
 
 
-def count_outside(run: GuardRun, windows: GuardWindows, state: TableState, now: datetime) -> int:
+def count_outside(run: GuardRun, windows: GuardWindows, state: NewestVersion, now: datetime) -> int:
     """Return the number of rows in no window. Delta skips the files whose statistics have none of them."""
     path = table_path(run.guard, run.settings)
     rows = run.spark.read.format("delta").option("versionAsOf", state.version).load(path)
     return rows.where(rows_outside(windows, time_type(state.schema, windows), now)).count()
 
 
-def all_windows(run: GuardRun, windows: GuardWindows, state: TableState) -> set[datetime]:
+def all_windows(run: GuardRun, windows: GuardWindows, state: NewestVersion) -> set[datetime]:
     """Return the windows of all rows of the newest version. Raises SourceError where they cannot be read."""
     path = table_path(run.guard, run.settings)
     try:

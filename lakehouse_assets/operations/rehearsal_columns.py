@@ -167,7 +167,7 @@ def fault_columns(spec: TableContract, available: Collection[str]) -> tuple[list
 
 
 @dataclass(frozen=True)
-class ColumnFigures:
+class RehearsalFigures:
     """What choosing a column needs of one window: rows with a value, distinct values, and the deviation of its numbers."""
 
     filled: int
@@ -175,7 +175,7 @@ class ColumnFigures:
     spread: float | None
 
     @classmethod
-    def of(cls, column: FaultColumn, row: Mapping[str, object]) -> "ColumnFigures":
+    def of(cls, column: FaultColumn, row: Mapping[str, object]) -> "RehearsalFigures":
         """Read them from a row of `FaultColumn.aggregates`."""
         values = {name: row[column.figure(name)] for name in ("filled", "distinct", "spread")}
         return cls(**values)  # pyright: ignore[reportArgumentType]

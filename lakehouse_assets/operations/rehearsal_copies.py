@@ -17,7 +17,7 @@ from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, ROW_COLUMNS, SEQUENCE, WINDOW, Batch, start_of
 from lakehouse_assets.decisions.rehearsal import Copy
 from lakehouse_assets.measures.frames import MOMENT, local_frame, moment
-from lakehouse_assets.operations.rehearsal_columns import ColumnFigures, FaultColumn
+from lakehouse_assets.operations.rehearsal_columns import FaultColumn, RehearsalFigures
 from lakehouse_assets.operations.rehearsal_faults import CHOICE, DRAW, NO_SIZE, Fault, Size
 
 # A copy is an extraction of its window, with a number that no real one has.
@@ -31,7 +31,7 @@ class WindowFigures:
 
     batch: Batch
     rows: int
-    columns: tuple[ColumnFigures, ...]
+    columns: tuple[RehearsalFigures, ...]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def read_figures(figures: DataFrame, columns: Sequence[FaultColumn]) -> list[Win
     chosen = figures.select(F.unix_micros(WINDOW).alias("_at"), SEQUENCE, "_rehearsal_rows", *names)
     read = []
     for row in chosen.collect():
-        own = tuple(ColumnFigures.of(column, row.asDict()) for column in columns)
+        own = tuple(RehearsalFigures.of(column, row.asDict()) for column in columns)
         read.append(WindowFigures((moment(row["_at"]), row[SEQUENCE]), row["_rehearsal_rows"], own))
     return sorted(read, key=lambda each: start_of(each.batch))
 

@@ -18,8 +18,8 @@ from lakehouse_assets.operations.rehearsal_columns import (
     NUMBER,
     PLAIN,
     TEXT,
-    ColumnFigures,
     FaultColumn,
+    RehearsalFigures,
 )
 
 MOST_GROUPS = 20
@@ -60,11 +60,11 @@ class Fault:
     text: Callable[[FaultColumn, Size], str] | None = None
     times: Callable[[FaultColumn | None, Size], str] | None = None
     swaps: bool = False
-    fits: Callable[[ColumnFigures], bool] = lambda figures: True
+    fits: Callable[[RehearsalFigures], bool] = lambda figures: True
     removed_by_key: bool = False
     most: Callable[[Size], float] = lambda size: 1
 
-    def can_be_in(self, column: FaultColumn, figures: ColumnFigures) -> bool:
+    def can_be_in(self, column: FaultColumn, figures: RehearsalFigures) -> bool:
         """Return whether a column with such values can have it."""
         return column.kind in self.kinds and figures.filled > 0 and self.fits(figures)
 
@@ -75,7 +75,7 @@ class Fault:
         return {column.stored: self.text(column, size)} if self.text else {}
 
 
-def _varies(figures: ColumnFigures) -> bool:
+def _varies(figures: RehearsalFigures) -> bool:
     return (figures.spread or 0.0) > 0.0
 
 

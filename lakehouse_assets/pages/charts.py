@@ -9,7 +9,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.drift import VOLUME, is_divided, undivided_hash
 from lakehouse_assets.decisions.gate import group_of
-from lakehouse_assets.pages.history import History, WindowState
+from lakehouse_assets.pages.history import PageHistory, WindowState
 
 WINDOWS, SERIES, FEATURES = 730, 8, 9
 PARTS = ("published", "superseded", "discarded", "quarantined")
@@ -21,7 +21,7 @@ def plotly_text(value: Any) -> str:
     return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def newest(history: History) -> list[WindowState]:
+def newest(history: PageHistory) -> list[WindowState]:
     """Return the windows of the charts: the newest with checks and drift, oldest first."""
     return history.shown[-WINDOWS:]
 
@@ -41,7 +41,7 @@ def _number(value: Any) -> float | int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def rows_chart(history: History) -> Chart | None:
+def rows_chart(history: PageHistory) -> Chart | None:
     """Return rows by window, as bars of what became of them; schema changes as marks."""
     windows = newest(history)
     if not windows:
@@ -64,7 +64,7 @@ def rows_chart(history: History) -> Chart | None:
     return {"data": traces, "layout": {"barmode": "stack", "y_title": "rows"}}
 
 
-def schema_marks(history: History) -> list[tuple[str, str]]:
+def schema_marks(history: PageHistory) -> list[tuple[str, str]]:
     """Return the windows before which columns or rules changed, each with what changed; at most three changes a mark."""
     marks: list[tuple[str, str]] = []
     columns: tuple[str, ...] | None = None
@@ -103,7 +103,7 @@ def _lines(
     return lines, max(len(ranked) - most, 0)
 
 
-def failing_chart(history: History) -> Chart | None:
+def failing_chart(history: PageHistory) -> Chart | None:
     """Return the share of rows that fail, by check; a check that quarantines the whole window counts as all rows."""
     windows, series = newest(history), {}
     for window in windows:
@@ -116,7 +116,7 @@ def failing_chart(history: History) -> Chart | None:
     return _share_chart(*_lines(windows, series))
 
 
-def missing_chart(history: History) -> Chart | None:
+def missing_chart(history: PageHistory) -> Chart | None:
     """Return the share of rows without a value, by column of a `not_null` check and by drift feature."""
     windows, series = newest(history), {}
     for window in windows:
@@ -140,7 +140,7 @@ def _share_chart(lines: list[dict[str, Any]], left_out: int) -> Chart | None:
     return {"data": lines, "layout": {"y_title": "share of rows", "y_format": ".1%"}, "note": note}
 
 
-def p_value_chart(history: History) -> Chart | None:
+def p_value_chart(history: PageHistory) -> Chart | None:
     """Return the p-value of drift by window, with the levels that warn and quarantine."""
     windows = [w for w in newest(history) if w.decision and w.decision.drift_p_value is not None]
     if not windows:
@@ -172,7 +172,7 @@ def _levels_by_window(windows: Sequence[WindowState]) -> list[Chart]:
     ]  # fmt: skip
 
 
-def feature_charts(history: History) -> list[tuple[str, Chart]]:
+def feature_charts(history: PageHistory) -> list[tuple[str, Chart]]:
     """Return for each feature and stratum its median and quartiles by window, against the baseline's; the strangest first."""
     windows = [w for w in newest(history) if w.decision and w.decision.drift]
     series: dict[str, dict[str, Mapping[str, Any]]] = {}

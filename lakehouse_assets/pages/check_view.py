@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.pages import charts
-from lakehouse_assets.pages.history import History, WindowState, outcomes_by_check
+from lakehouse_assets.pages.history import PageHistory, WindowState, outcomes_by_check
 from lakehouse_assets.reports.check_text import BUILT_IN, DRIFT, describe_check
 
 LISTED, STRIP = 100, 400
@@ -27,7 +27,7 @@ class _CheckHistory:
     quarantined: int = 0
 
 
-def check_views(history: History, spec: TableSpec | None) -> list[dict[str, Any]]:
+def check_views(history: PageHistory, spec: TableSpec | None) -> list[dict[str, Any]]:
     """Return the values of every check's page. ``spec``: today's rules, if they can be read."""
     by_check: dict[str, _CheckHistory] = {}
     for window in history.shown:
@@ -48,7 +48,7 @@ def check_views(history: History, spec: TableSpec | None) -> list[dict[str, Any]
     return [_view(history, name, of_check, declared.get(name)) for name, of_check in sorted(by_check.items())]
 
 
-def _view(history: History, name: str, of_check: _CheckHistory, check: Check | None) -> dict[str, Any]:
+def _view(history: PageHistory, name: str, of_check: _CheckHistory, check: Check | None) -> dict[str, Any]:
     newest = of_check.judged[-1][1]
     failures = [(w, outcomes) for w, outcomes in of_check.judged if any(o["status"] in BAD for o in outcomes)]
     return {

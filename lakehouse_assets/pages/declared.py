@@ -1,6 +1,6 @@
 """What the project's YAML says of a table today: its contract, and file and line of each check. Read for changed tables only.
 
-Belongs here: files → `DeclaredTable`. Does not: validation (orchestration/assets/table_files): a mistake is a note.
+Belongs here: files → `TableDeclaration`. Does not: validation (orchestration/assets/table_files): a mistake is a note.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from lakehouse_assets.settings import Settings
 
 
 @dataclass(frozen=True)
-class DeclaredTable:
+class TableDeclaration:
     """``spec``: None for a guard, a gold table, or a contract that cannot be read; its `problem` says why. ``personal``: the
     columns that a table or a guard marks `pii`.
     """
@@ -39,7 +39,7 @@ class Project:
     folder: Path | None
     variables: Mapping[str, str]
     files: dict[Path, str] = field(default_factory=dict)
-    _by_table: dict[str, DeclaredTable | None] = field(default_factory=dict)
+    _by_table: dict[str, TableDeclaration | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> "Project":
@@ -57,10 +57,10 @@ class Project:
         texts = [f"{file}\n{self.files[file]}" for file in self._candidates(table)]
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
-    def find(self, table: str) -> DeclaredTable | None:
+    def find(self, table: str) -> TableDeclaration | None:
         """Return what declares the table today; None if no file does. Without any folder of tables nothing has left it."""
         if self.folder is None or not self.files:
-            return DeclaredTable(Declared())
+            return TableDeclaration(Declared())
         if table not in self._by_table:
             files = (file for file in self._candidates(table) if file.name == "defs.yaml")
             self._by_table[table] = next(filter(None, (self._read(file, table) for file in files)), None)
@@ -76,17 +76,17 @@ class Project:
         file = next(f for f in self.files if f.name == "defs.yaml")
         return read_shared_files(file.parent, self.variables)
 
-    def _read(self, file: Path, table: str) -> DeclaredTable | None:
+    def _read(self, file: Path, table: str) -> TableDeclaration | None:
         try:
             for document in read_documents(file):
                 if found_table := self._of_document(document, table):
                     return found_table
         except (LakehouseError, OSError, ValueError, TypeError, KeyError) as error:
             # The table may be this one: its marks are unknown, and the log's own are used.
-            return DeclaredTable(Declared(), problem=str(error).splitlines()[0]) if file.parent.name == table else None
+            return TableDeclaration(Declared(), problem=str(error).splitlines()[0]) if file.parent.name == table else None
         return None
 
-    def _of_document(self, document: Document, table: str) -> DeclaredTable | None:
+    def _of_document(self, document: Document, table: str) -> TableDeclaration | None:
         attributes = document.data.get("attributes") if isinstance(document.data, dict) else None
         if not isinstance(attributes, dict):
             return None
@@ -101,16 +101,16 @@ class Project:
         if guard:
             spec = GuardSpec.model_validate(resolved.attributes)
             checks = dict(self._located(spec.checks, source_map, ("checks",)))
-            return DeclaredTable(Declared(checks, spec.owners, spec.description or ""), personal=spec.pii_columns)
+            return TableDeclaration(Declared(checks, spec.owners, spec.description or ""), personal=spec.pii_columns)
         spec = TableSpec.model_validate(resolved.attributes)
         if own:
             checks = dict(self._located(spec.checks, source_map, ("checks",)))
             shown = Declared(checks, tuple(spec.owners), spec.description or "")
-            return DeclaredTable(shown, spec, personal=spec.pii_columns)
+            return TableDeclaration(shown, spec, personal=spec.pii_columns)
         index = gold.index(table.removeprefix("gold_"))
         declared = spec.gold[index]
         checks = dict(self._located(declared.checks, source_map, ("gold", index, "checks")))
-        return DeclaredTable(Declared(checks, tuple(spec.owners), declared.description or ""))
+        return TableDeclaration(Declared(checks, tuple(spec.owners), declared.description or ""))
 
     def _located(
         self, checks: tuple[Check, ...], source_map: SourceMap, keys: tuple[str | int, ...]

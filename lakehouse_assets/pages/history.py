@@ -80,7 +80,7 @@ class WindowState:
 
 
 @dataclass(frozen=True)
-class History:
+class PageHistory:
     """``decisions``: all, in order; those with a page have checks and drift. ``pages``: names of windows with a page.
     ``rules``: the newest rule set as JSON values. ``notes``: what could not be read.
     ``declared``: None if no file declares the table.

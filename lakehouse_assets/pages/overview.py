@@ -10,7 +10,7 @@ from typing import Any
 
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions.gate import group_of
-from lakehouse_assets.pages.history import History, bad_outcomes
+from lakehouse_assets.pages.history import PageHistory, bad_outcomes
 from lakehouse_assets.pages.names import check_path, table_path
 from lakehouse_assets.pages.table_view import why
 
@@ -18,7 +18,7 @@ STRIP = 60
 Summary = dict[str, Any]
 
 
-def summary(history: History) -> Summary:
+def summary(history: PageHistory) -> Summary:
     """Return a table's row of the overview, as JSON values: it is stored until the table changes."""
     timeline = history.timeline[-STRIP:]
     newest = next((w for w in reversed(history.windows) if w.decision), None)
@@ -51,7 +51,7 @@ def summary(history: History) -> Summary:
     }  # fmt: skip
 
 
-def _worst_drift(history: History) -> list[Any] | None:
+def _worst_drift(history: PageHistory) -> list[Any] | None:
     """Return name, page, p-value and message of the strangest window among the newest."""
     judged = [w for w in history.shown[-STRIP:] if w.decision and w.decision.drift_p_value is not None]
     if not judged:

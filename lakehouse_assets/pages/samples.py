@@ -25,7 +25,7 @@ HIDDEN = ("outcome", "extraction_seq")
 
 
 @dataclass(frozen=True)
-class Sample:
+class PageSample:
     """Rows of one decision. ``header``: their columns. ``marked``: how many first rows show the cause. ``cause``: what those
     rows have in common. ``files``: rows read by file. ``problem``: why there are no rows.
     """
@@ -45,43 +45,43 @@ class SampleReader:
         self._settings, self._path = settings, settings.path("quarantine", table)
         self._dataset, self._left = None, MOST_DECISIONS
 
-    def read(self, decision: Decision, spec: TableSpec | None) -> Sample:
+    def read(self, decision: Decision, spec: TableSpec | None) -> PageSample:
         """Return the sample of a decision; without rules that can be read, no row is shown."""
         if spec is None:
-            return Sample(problem="the rules of this decision cannot be read, so that no value can be shown safely")
+            return PageSample(problem="the rules of this decision cannot be read, so that no value can be shown safely")
         if self._left <= 0:
-            return Sample(problem=f"only the newest {MOST_DECISIONS} windows in quarantine have a sample here")
+            return PageSample(problem=f"only the newest {MOST_DECISIONS} windows in quarantine have a sample here")
         self._left -= 1
         try:
             if self._dataset is None:
                 if not delta.exists(self._path):
-                    return Sample(problem="this table has no quarantine folder")
+                    return PageSample(problem="this table has no quarantine folder")
                 self._dataset = delta.open_dataset(self._path, bounds=["p_extracted_at"])
             wanted = column("decision_id") == decision.decision_id
             if decision.p_extracted_at is not None and "p_extracted_at" in self._dataset.schema.names:
                 wanted &= column("p_extracted_at") == decision.p_extracted_at
             rows = read_first_rows(self._dataset, READ, None, wanted).to_pylist()
         except (OSError, ArrowException) as error:
-            return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
+            return PageSample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         return choose_rows(presentable_rows(rows, spec), spec, (decision.drift or {}).get("worst"))
 
-    def read_version(self, decision: Decision, personal: Collection[str] | None) -> Sample:
+    def read_version(self, decision: Decision, personal: Collection[str] | None) -> PageSample:
         """Return the sample of a decision on gold. ``personal``: its columns with personal values; None: nobody knows which."""
         if personal is None:
             command = f"lakehouse quarantine show {decision.table}"
-            return Sample(problem=f"its inputs have personal columns: `{command}` shows the rows without their values")
+            return PageSample(problem=f"its inputs have personal columns: `{command}` shows the rows without their values")
         if self._left <= 0:
-            return Sample(problem=f"only the newest {MOST_DECISIONS} decisions with rows in quarantine have a sample here")
+            return PageSample(problem=f"only the newest {MOST_DECISIONS} decisions with rows in quarantine have a sample here")
         self._left -= 1
         try:
             rows = decision_sample(self._settings, decision, personal, (), SHOWN)
         except (OSError, ArrowException, DeltaError, *UNREADABLE) as error:
-            return Sample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
+            return PageSample(problem=f"the quarantine cannot be read just now ({type(error).__name__}); make the pages again")
         header = tuple(dict.fromkeys(name for row in rows for name in row))
-        return Sample(header, tuple(tuple(row.get(name) for name in header) for row in rows))
+        return PageSample(header, tuple(tuple(row.get(name) for name in header) for row in rows))
 
 
-def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> Sample:
+def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> PageSample:
     """Return the rows to show: those of the stratum that drifted most first, then by key."""
     names = list(dict.fromkeys(name for row in rows for name in row if name not in HIDDEN))
     key = [spec.source_column(name) for name in spec.key if name in spec.columns]
@@ -107,4 +107,4 @@ def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[
     marked = sum(map(is_cause, ordered[:SHOWN])) if has_cause else 0
     cause = f"{by} {stratum}, whose {worst['feature']} drifted most" if worst and marked else ""
     cells = tuple(tuple(row.get(name) for name in header) for row in ordered[:SHOWN])
-    return Sample(header, cells, marked, cause, files)
+    return PageSample(header, cells, marked, cause, files)

@@ -14,13 +14,13 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.masking import Mask, personal_names, rules_of
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.pages.check_view import check_views
-from lakehouse_assets.pages.declared import DeclaredTable
-from lakehouse_assets.pages.history import History, WindowState
+from lakehouse_assets.pages.declared import TableDeclaration
+from lakehouse_assets.pages.history import PageHistory, WindowState
 from lakehouse_assets.pages.names import check_path, table_path
 from lakehouse_assets.pages.overview import Summary, summary
 from lakehouse_assets.pages.reading import LogSnapshot
 from lakehouse_assets.pages.render import render
-from lakehouse_assets.pages.samples import Sample, SampleReader
+from lakehouse_assets.pages.samples import PageSample, SampleReader
 from lakehouse_assets.pages.table_view import Lineage, check_list, table_view
 from lakehouse_assets.pages.window_view import window_view
 from lakehouse_assets.settings import Settings
@@ -40,7 +40,7 @@ class Neighbours:
 class TableSite:
     """A table ready for its pages."""
 
-    history: History
+    history: PageHistory
     mask: Mask
     spec: TableSpec | None
 
@@ -68,7 +68,7 @@ class TableSite:
             assert window.path is not None  # noqa: S101 (`paged` has no other)
             yield window.path, render("window", "../../../", view)
 
-    def _sample(self, window: WindowState, samples: SampleReader) -> Sample | None:
+    def _sample(self, window: WindowState, samples: SampleReader) -> PageSample | None:
         decision = window.decision
         if decision is None or window.state not in ("quarantined", "partly"):
             return None
@@ -96,7 +96,7 @@ class TableSite:
         return by_column
 
 
-def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[str, Any]:
+def facts_of(rulesets: Sequence[str], declared: TableDeclaration | None) -> dict[str, Any]:
     """Return what other pages need of a table, as JSON values. ``rulesets``: the newest first. ``personal``: its columns that
     any of them, or the YAML, marks `pii`. ``all_sql``: the SQL of all of them; None where one has no SQL.
     """
@@ -111,7 +111,7 @@ def facts_of(rulesets: Sequence[str], declared: DeclaredTable | None) -> dict[st
 
 
 def read_table(
-    snapshot: LogSnapshot, table: str, declared: DeclaredTable | None, most_windows: int, neighbours: Neighbours
+    snapshot: LogSnapshot, table: str, declared: TableDeclaration | None, most_windows: int, neighbours: Neighbours
 ) -> TableSite:
     """Return a table with the evidence of its newest windows, of those in quarantine, and nothing personal."""
     rows = snapshot.read(table)
@@ -124,13 +124,13 @@ def read_table(
     mask = Mask(names, all_texts=reads_personal)
     notes = (*rows.notes, *((f"its YAML cannot be read: {declared.problem}",) if declared and declared.problem else ()))
     shown = declared.shown if declared else None
-    history = History(table, rows.decisions, rows.extractions, rules, frozenset(), notes, shown)
+    history = PageHistory(table, rows.decisions, rows.extractions, rules, frozenset(), notes, shown)
     pages = _with_pages(history, most_windows)
     wanted = [w.decision for w in history.windows if w.decision and w.name in pages]
     evidence = {(d.decision_id, d.superseded_by): mask.apply(d) for d in snapshot.with_evidence(table, wanted)}
     decisions = tuple(_masked_light(evidence.get((d.decision_id, d.superseded_by), d), mask) for d in rows.decisions)
     spec = mask.spec(newest) if newest else None
-    return TableSite(History(table, decisions, rows.extractions, rules, frozenset(pages), notes, shown), mask, spec)
+    return TableSite(PageHistory(table, decisions, rows.extractions, rules, frozenset(pages), notes, shown), mask, spec)
 
 
 def _may_read(table: str, sql: Any, tables: Collection[str]) -> bool:
@@ -140,7 +140,7 @@ def _may_read(table: str, sql: Any, tables: Collection[str]) -> bool:
     return table.startswith("gold_") and bool(tables)
 
 
-def _with_pages(history: History, most: int) -> set[str]:
+def _with_pages(history: PageHistory, most: int) -> set[str]:
     named = [w.name for w in history.windows[-most:]] if most else []
     return {*named, *(w.name for w in history.quarantined[:MOST_QUARANTINED])}
 

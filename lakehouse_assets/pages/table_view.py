@@ -9,14 +9,14 @@ from typing import Any
 
 from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.pages import charts
-from lakehouse_assets.pages.history import STATES, History, WindowState, bad_outcomes, worst
+from lakehouse_assets.pages.history import STATES, PageHistory, WindowState, bad_outcomes, worst
 from lakehouse_assets.pages.names import check_path
 
 YEARS, LISTED = 3, 60
 Lineage = Mapping[str, Sequence[tuple[str, str, str]]]  # column → gold table, its column, its page
 
 
-def table_view(history: History, lineage: Lineage, checks: Sequence[Mapping[str, Any]], audit: Any) -> dict[str, Any]:
+def table_view(history: PageHistory, lineage: Lineage, checks: Sequence[Mapping[str, Any]], audit: Any) -> dict[str, Any]:
     """Return the values of a table's page. ``lineage``: gold column by column. ``checks``: the rows of the list of checks."""
     windows = history.timeline
     counts = {state: sum(w.state == state for w in windows) for state in STATES}
@@ -45,7 +45,7 @@ def table_view(history: History, lineage: Lineage, checks: Sequence[Mapping[str,
     }
 
 
-def named_charts(history: History) -> list[tuple[str, str, charts.Chart]]:
+def named_charts(history: PageHistory) -> list[tuple[str, str, charts.Chart]]:
     """Return id, heading and figure of each chart that has something to show."""
     drawn = [
         ("rows", "Rows of each window", charts.rows_chart(history)),
@@ -105,7 +105,7 @@ def _day(day: date, windows: Sequence[WindowState]) -> dict[str, Any]:
     return {"state": state, "tip": tip, "path": chosen.path}
 
 
-def check_list(history: History, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def check_list(history: PageHistory, views: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the list of checks, those that fail most first."""
     rows = [
         {"name": view["name"], "path": check_path(history.table, view["name"]), "rule": view["rule"],

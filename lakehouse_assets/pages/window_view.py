@@ -15,15 +15,17 @@ from lakehouse_assets.decisions.drift.excess import Excess
 from lakehouse_assets.decisions.drift.messages import finding_of
 from lakehouse_assets.decisions.drift.slice_messages import describe_conditions, describe_excess
 from lakehouse_assets.decisions.gate import group_of, is_unwaivable
-from lakehouse_assets.pages.history import History, WindowState, bad_outcomes, outcomes_by_check
+from lakehouse_assets.pages.history import PageHistory, WindowState, bad_outcomes, outcomes_by_check
 from lakehouse_assets.pages.names import check_path
-from lakehouse_assets.pages.samples import Sample
+from lakehouse_assets.pages.samples import PageSample
 
 COUNTS = ("published", "superseded", "quarantined", "discarded")
 FIGURES = 6
 
 
-def window_view(history: History, window: WindowState, sample: Sample | None, around: tuple[Any, Any]) -> dict[str, Any]:
+def window_view(
+    history: PageHistory, window: WindowState, sample: PageSample | None, around: tuple[Any, Any]
+) -> dict[str, Any]:
     """Return the values of a window's page. ``around``: the windows before and after, or None."""
     decision = window.decision
     decisions = history.of_window.get(window.name, [])
@@ -54,13 +56,13 @@ def _shares(decision: Decision) -> list[tuple[str, int, float]]:
     return [(name, rows, round(100 * rows / total, 2)) for name, rows in counts.items() if rows]
 
 
-def _check_values(history: History, outcome: Mapping[str, Any]) -> dict[str, Any]:
+def _check_values(history: PageHistory, outcome: Mapping[str, Any]) -> dict[str, Any]:
     group = group_of(outcome["check"])
     shown = {"path": check_path(history.table, group), "figures": figures(outcome.get("observed"))}
     return {**outcome, **shown, "message": finding_of(outcome["message"])}
 
 
-def _passed(history: History, decision: Decision) -> list[tuple[str, str, str, str]]:
+def _passed(history: PageHistory, decision: Decision) -> list[tuple[str, str, str, str]]:
     """Return name, path, severity and figures of each check that passed; all casts are one."""
     passed = []
     for name, outcomes in outcomes_by_check(decision).items():
@@ -152,7 +154,7 @@ def source_text(rules: Mapping[str, Any], window: WindowState) -> str:
     return f"{source.get('kind', '')} {named}".strip()
 
 
-def commands(history: History, window: WindowState) -> list[tuple[str, str]]:
+def commands(history: PageHistory, window: WindowState) -> list[tuple[str, str]]:
     """Return what a person can do with a window in quarantine: a sentence and a command each."""
     if window.start is None or window.decision is None or window.state not in ("quarantined", "partly"):
         return []

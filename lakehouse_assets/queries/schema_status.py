@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.contracts.declarations import Change
+from lakehouse_assets.contracts.declarations import DeclarationChange
 from lakehouse_assets.contracts.layout import layout_text
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
@@ -44,7 +44,7 @@ class SchemaStatus:
     foreign: frozenset[str]
     same_values: bool
     layout: tuple[str, str]
-    pending: tuple[Change, ...] = ()
+    pending: tuple[DeclarationChange, ...] = ()
 
     @property
     def matches(self) -> bool:

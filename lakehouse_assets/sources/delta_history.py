@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.sources.version_ranges import VersionRange, assign_versions
-from lakehouse_assets.storage.foreign_commit import AddedFile, Commit, Schema, find_renames
+from lakehouse_assets.storage.foreign_commit import AddedFile, ForeignCommit, Schema, find_renames
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
 RESTART = "set source.restart to the start of a window that has not been read: it reads the whole table again"
@@ -19,7 +19,7 @@ RESTART = "set source.restart to the start of a window that has not been read: i
 class Segment(NamedTuple):
     """A stretch of versions with one schema."""
 
-    commits: tuple[Commit, ...]
+    commits: tuple[ForeignCommit, ...]
     schema: Schema
 
     @property
@@ -142,7 +142,7 @@ class TableHistory:
                     )
             before = now
 
-    def _commits(self, log: Log, versions: Sequence[int]) -> list[Commit]:
+    def _commits(self, log: Log, versions: Sequence[int]) -> list[ForeignCommit]:
         if not versions:
             return []
         wanted = set(versions)

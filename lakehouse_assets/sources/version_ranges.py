@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.storage.foreign_commit import Commit
+from lakehouse_assets.storage.foreign_commit import ForeignCommit
 
 
 class VersionRange(NamedTuple):
@@ -26,7 +26,7 @@ class VersionRange(NamedTuple):
 
 
 def assign_versions(
-    windows: Sequence[Window], recorded: Mapping[datetime, VersionRange], unread: Sequence[Commit]
+    windows: Sequence[Window], recorded: Mapping[datetime, VersionRange], unread: Sequence[ForeignCommit]
 ) -> dict[Window, VersionRange]:
     """Return the range of each window in which a version changed rows. A recorded range never changes. The first window of all
     has the whole table; if the log no longer has the commits that filled it, it is the window of the oldest commit there.

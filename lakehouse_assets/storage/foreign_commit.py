@@ -35,7 +35,7 @@ class CommitFiles(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Commit:
+class ForeignCommit:
     """One version. ``kind``: what it did to rows: `none` (properties, a compaction), `append`, `rewrite` (UPDATE, MERGE,
     DELETE, `replaceWhere`), `overwrite` of the whole table, or `restore`. ``digest``: of the commit's file, so that another
     history at this path is noticed. ``states_schema``: whether it has the table's metadata.
@@ -88,7 +88,7 @@ def find_renames(before: Schema, after: Schema) -> dict[str, str]:
     return {name: after.ids[key] for key, name in before.ids.items() if after.ids.get(key, name) != name}
 
 
-def parse_commit(version: int, actions: Sequence[Mapping[str, Any]], mtime_ns: int, data: bytes) -> Commit:
+def parse_commit(version: int, actions: Sequence[Mapping[str, Any]], mtime_ns: int, data: bytes) -> ForeignCommit:
     """Return what a commit did. ``data``: its file, whose actions these are. ``mtime_ns``: its time if it states none."""
     info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     changes = [(kind, action[kind]) for action in actions for kind in ("add", "remove") if kind in action]
@@ -105,7 +105,7 @@ def parse_commit(version: int, actions: Sequence[Mapping[str, Any]], mtime_ns: i
         kind = "overwrite" if version else "append"
     elif touched:
         kind = "rewrite" if "remove" in touched else "append"
-    return Commit(
+    return ForeignCommit(
         version=version,
         at=datetime.fromtimestamp(int(millis) / 1000, UTC),
         operation=operation,

@@ -17,7 +17,7 @@ from pyarrow import ArrowException, fs
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.file_systems import open_filesystem
-from lakehouse_assets.storage.foreign_commit import AddedFile, Commit, CommitFiles, Schema, parse_commit
+from lakehouse_assets.storage.foreign_commit import AddedFile, CommitFiles, ForeignCommit, Schema, parse_commit
 
 # Tables whose newest commits may be kept by a catalog, and not in the log.
 BY_CATALOG = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
@@ -25,7 +25,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
 THREADS = 16
 CACHED_COMMITS = 50_000
 # A commit's file never changes: by path, size and time, what a poll needs of it.
-_CACHE: "OrderedDict[tuple[str, int, int], Commit]" = OrderedDict()
+_CACHE: "OrderedDict[tuple[str, int, int], ForeignCommit]" = OrderedDict()
 
 
 class Log(NamedTuple):
@@ -69,7 +69,7 @@ class ForeignTable:
             raise SourceError(f"{self.label}: there is no Delta table: it has no commit in `_delta_log`{hint}")
         return Log(entries)
 
-    def commits(self, log: Log, first: int, last: int | None = None) -> list[Commit]:
+    def commits(self, log: Log, first: int, last: int | None = None) -> list[ForeignCommit]:
         """Return the commits from ``first`` to ``last`` (default: the newest), oldest first. Raises SourceError if one of them
         is no longer in the log.
         """
@@ -115,7 +115,7 @@ class ForeignTable:
         return Schema(str(metadata.id), tuple(fields), tuple(metadata.partition_columns), properties)
 
     def stated_schema(self, log: Log, version: int) -> Schema:
-        """Return the schema that the commit of a version states (`Commit.states_schema`). Reads no other commit."""
+        """Return the schema that the commit of a version states (`ForeignCommit.states_schema`). Reads no other commit."""
         stated = next(action["metaData"] for action in self._actions(log, version) if "metaData" in action)
         fields = tuple(json.loads(stated["schemaString"])["fields"])
         return Schema(stated["id"], fields, tuple(stated.get("partitionColumns") or ()), stated.get("configuration") or {})
@@ -135,7 +135,7 @@ class ForeignTable:
         except (OSError, ArrowException, ValueError) as error:
             raise SourceError(f"{self.label}: it cannot be reached: {_reason(error)}") from None
 
-    def _commit(self, log: Log, version: int) -> Commit:
+    def _commit(self, log: Log, version: int) -> ForeignCommit:
         key = log.entries[version]
         if (cached := _CACHE.get(key)) is not None:
             return cached

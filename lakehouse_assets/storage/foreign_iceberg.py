@@ -16,7 +16,7 @@ from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.storage.file_systems import open_filesystem
-from lakehouse_assets.storage.foreign_commit import Commit, CommitFiles, Kind, Schema
+from lakehouse_assets.storage.foreign_commit import CommitFiles, ForeignCommit, Kind, Schema
 from lakehouse_assets.storage.foreign_delta import ForeignTable, Log
 
 HINT, METADATA, GZIP = "metadata/version-hint.text", ".metadata.json", b"\x1f\x8b"
@@ -43,7 +43,7 @@ class IcebergTable(ForeignTable):
         oldest = 0 if line[min(line)].get("parent-snapshot-id") is None else min(line)
         return Log(dict.fromkeys(range(oldest, max(line) + 1), ("", 0, 0)))
 
-    def commits(self, log: Log, first: int, last: int | None = None) -> list[Commit]:
+    def commits(self, log: Log, first: int, last: int | None = None) -> list[ForeignCommit]:
         """Return what the versions from ``first`` to ``last`` (default: the newest) did, oldest first."""
         line = self._line()
         wanted = range(max(first, 0), (max(line) if last is None else last) + 1)
@@ -80,17 +80,17 @@ class IcebergTable(ForeignTable):
         summary = self._line().get(version, {}).get("summary") or {}
         return int(summary.get("added-records" if added else "total-records") or 0)
 
-    def _snapshot_commit(self, line: Mapping[int, Mapping[str, Any]], version: int) -> Commit:
+    def _snapshot_commit(self, line: Mapping[int, Mapping[str, Any]], version: int) -> ForeignCommit:
         snapshot = line.get(version)
         if snapshot is None:
             # Its digest is never that of a snapshot: a version that was judged and is here no more is noticed.
-            return Commit(version, datetime.fromtimestamp(0, UTC), NO_SNAPSHOT, None, "none", "")
+            return ForeignCommit(version, datetime.fromtimestamp(0, UTC), NO_SNAPSHOT, None, "none", "")
         before = [number for number in line if number < version]
         parent = line[max(before)] if before else None
         expired = parent is None and snapshot.get("parent-snapshot-id") is not None
         summary = snapshot.get("summary") or {}
         operation = str(summary.get("operation") or "unknown")
-        return Commit(
+        return ForeignCommit(
             version=version,
             at=datetime.fromtimestamp(int(snapshot["timestamp-ms"]) / 1000, UTC),
             operation=f"{operation}, after a snapshot that has expired" if expired else operation,

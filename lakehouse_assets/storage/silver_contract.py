@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lakehouse_assets.checks.sql.text import identifier
-from lakehouse_assets.contracts.declarations import Change, Declarations, changes_between, declarations_of
+from lakehouse_assets.contracts.declarations import DeclarationChange, Declarations, changes_between, declarations_of
 from lakehouse_assets.contracts.silver import silver_types
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -51,7 +51,7 @@ class TableMetadata:
         constraints = {n.removeprefix(CONSTRAINTS): value for n, value in self.properties.items() if n.startswith(CONSTRAINTS)}
         return Declarations(dict(self.comments), dict(self.properties), constraints)
 
-    def changes_to(self, spec: TableContract) -> list[Change]:
+    def changes_to(self, spec: TableContract) -> list[DeclarationChange]:
         """Return the changes from the table to what its contract declares of it."""
         return changes_between(declarations_of(spec), self.recorded, self.actual, self.types, silver_types(spec))
 
@@ -85,12 +85,14 @@ def recorded_declarations(path: str) -> Declarations:
     return read_metadata(path).recorded
 
 
-def pending_changes(path: str, spec: TableContract) -> list[Change]:
+def pending_changes(path: str, spec: TableContract) -> list[DeclarationChange]:
     """Return the changes from the table to what its contract declares of it. No JVM."""
     return read_metadata(path).changes_to(spec)
 
 
-def _drop_removed_constraints(spark: SparkSession, path: str, changes: Sequence[Change], recorded: Declarations) -> None:
+def _drop_removed_constraints(
+    spark: SparkSession, path: str, changes: Sequence[DeclarationChange], recorded: Declarations
+) -> None:
     """Drop the constraints that the contract has no more, or in another form."""
     for change in changes:
         if change.kind == "constraints" and change.was and change.name in recorded.constraints:
@@ -141,14 +143,14 @@ def _declare(spark: SparkSession, path: str, spec: TableContract, before: TableM
             raise RefusedError(f"{spec.name}: properties: Delta refuses them: {str(error).splitlines()[0][:300]}") from None
 
 
-def refuse_violated(spark: SparkSession, path: str, spec: TableContract) -> list[Change]:
+def refuse_violated(spark: SparkSession, path: str, spec: TableContract) -> list[DeclarationChange]:
     """Return the constraints to be added. Raises RefusedError for those that rows of the table violate, with their number, and
     for one whose name is somebody else's.
     """
     return _refuse_violated(spark, path, spec, read_metadata(path))
 
 
-def _refuse_violated(spark: SparkSession, path: str, spec: TableContract, before: TableMetadata) -> list[Change]:
+def _refuse_violated(spark: SparkSession, path: str, spec: TableContract, before: TableMetadata) -> list[DeclarationChange]:
     recorded = before.recorded.constraints
     added = [change for change in before.changes_to(spec) if change.kind == "constraints" and change.becomes]
     for change in added:

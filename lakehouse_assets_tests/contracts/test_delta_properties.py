@@ -6,7 +6,7 @@ Belongs here: names, values, implied checks and the plan. Does not: changing a t
 import pytest
 from pydantic import ValidationError
 
-from lakehouse_assets.contracts.declarations import Change, Declarations, changes_between, declarations_of
+from lakehouse_assets.contracts.declarations import DeclarationChange, Declarations, changes_between, declarations_of
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.gate import is_waived
 from lakehouse_assets_tests.support import readings
@@ -100,10 +100,10 @@ def test_changes_remove_only_what_the_yaml_declared_before():
         {"former": "b > 0", "kept": "a > 0", "own": "1"},
     )
     assert changes_between(declared, recorded, actual, columns, {**columns, "c": "int"}) == [
-        Change("comments", "a", "old", "new"),
-        Change("properties", "team", "", "x"),
-        Change("properties", "tier", "1", ""),
-        Change("constraints", "former", "b > 0", ""),
+        DeclarationChange("comments", "a", "old", "new"),
+        DeclarationChange("properties", "team", "", "x"),
+        DeclarationChange("properties", "tier", "1", ""),
+        DeclarationChange("constraints", "former", "b > 0", ""),
     ]
 
 

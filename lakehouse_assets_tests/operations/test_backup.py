@@ -171,8 +171,8 @@ def test_without_a_clock_a_lake_that_is_never_still_is_refused(lake, folder, mon
 
 def test_a_commit_counts_with_all_before_it():
     commits = {
-        "a/one": [state.Commit(3, 1, 10), state.Commit(4, 1, 30), state.Commit(5, 1, 20)],
-        "a/young": [state.Commit(0, 1, 40)],
+        "a/one": [state.CommitFile(3, 1, 10), state.CommitFile(4, 1, 30), state.CommitFile(5, 1, 20)],
+        "a/young": [state.CommitFile(0, 1, 40)],
     }
     assert [state.versions_at(commits, at) for at in (9, 10, 25, 30, 40)] == [
         {}, {"a/one": 3}, {"a/one": 3}, {"a/one": 5}, {"a/one": 5, "a/young": 0},

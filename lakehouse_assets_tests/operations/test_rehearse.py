@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.operations.rehearsal_columns import ColumnFigures, FaultColumn, fault_columns
+from lakehouse_assets.operations.rehearsal_columns import FaultColumn, RehearsalFigures, fault_columns
 from lakehouse_assets.operations.rehearsal_copies import (
     WindowFigures,
     make_copies,
@@ -51,8 +51,8 @@ def bronze(spark):
     return spark.createDataFrame(rows, schema)
 
 
-def figures(count: int, distinct: int = 3, spread: float | None = 1.0) -> ColumnFigures:
-    return ColumnFigures(count, distinct, spread)
+def figures(count: int, distinct: int = 3, spread: float | None = 1.0) -> RehearsalFigures:
+    return RehearsalFigures(count, distinct, spread)
 
 
 def columns_of(spec: TableSpec) -> list[FaultColumn]:

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.decisions import masking
 from lakehouse_assets.pages import charts, fragments, overview, window_view
 from lakehouse_assets.pages import history as history_module
-from lakehouse_assets.pages.history import History, WindowState, state_of
+from lakehouse_assets.pages.history import PageHistory, WindowState, state_of
 from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path
 from lakehouse_assets.pages.render import figure_json
 from lakehouse_assets.pages.samples import choose_rows
@@ -26,10 +26,10 @@ from lakehouse_assets_tests.pages.lake import NOW, START, day, drift, extraction
 AT = NOW
 
 
-def history(*decisions, extractions=(), **changes) -> History:
+def history(*decisions, extractions=(), **changes) -> PageHistory:
     """A history of applied decisions, each with a page."""
     applied = tuple(d if d.applied_at else replace(d, applied_at=AT) for d in decisions)
-    without_pages = History("readings", applied, tuple(extractions), json.loads(ruleset()), **changes)
+    without_pages = PageHistory("readings", applied, tuple(extractions), json.loads(ruleset()), **changes)
     return replace(without_pages, pages=frozenset(w.name for w in without_pages.windows))
 
 
@@ -307,4 +307,4 @@ def test_gaps_are_looked_for_among_the_newest_windows(monkeypatch, cadence, mome
     monkeypatch.setattr(history_module, "MOST_MISSING", 4)
     rules = json.loads(ruleset(extraction={"cadence": cadence, "start": "2024-01-01", "mode": "upsert"}))
     decisions = tuple(passed(number, p_extracted_at=start) for number, start in enumerate(moments, 1))
-    assert [window.start for window in History("readings", decisions, rules=rules).missing] == gaps
+    assert [window.start for window in PageHistory("readings", decisions, rules=rules).missing] == gaps

@@ -8,15 +8,15 @@ from datetime import timedelta
 import pytest
 
 from lakehouse_assets.sources.version_ranges import VersionRange, assign_versions
-from lakehouse_assets.storage.foreign_commit import Commit
+from lakehouse_assets.storage.foreign_commit import ForeignCommit
 from lakehouse_assets_tests.sources.source_files import day
 
 DAYS = [day(number) for number in range(1, 7)]
 
 
-def commit(version: int, number: int, kind) -> Commit:
+def commit(version: int, number: int, kind) -> ForeignCommit:
     """A commit at the noon of a day."""
-    return Commit(version, day(number).start + timedelta(hours=12), "unknown", None, kind, f"d{version}")
+    return ForeignCommit(version, day(number).start + timedelta(hours=12), "unknown", None, kind, f"d{version}")
 
 
 @pytest.mark.parametrize(

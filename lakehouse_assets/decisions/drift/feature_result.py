@@ -16,11 +16,11 @@ from lakehouse_assets.decisions.drift.categories import Categories, compare_cate
 from lakehouse_assets.decisions.drift.distances import FARTHEST, Ecdf, compare_ecdfs, read_ecdf, tail_weight
 from lakehouse_assets.decisions.drift.effects import distinct_effect, volume_effect
 from lakehouse_assets.decisions.drift.excess import Excess
-from lakehouse_assets.decisions.drift.levels import NOTHING, Comparison, compare_levels
+from lakehouse_assets.decisions.drift.levels import NOTHING, FeatureComparison, compare_levels
 from lakehouse_assets.decisions.drift.p_values import missing_surprisal, naive_p_value, nearest_likely_share, volume_deviation
 from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations, compare_relations
-from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.seasons import SeasonChoice
 from lakehouse_assets.decisions.drift.slice_scores import SliceFinding
 from lakehouse_assets.decisions.drift.texts import TextFigures, compare_texts
 from lakehouse_assets.decisions.json_values import to_json_value
@@ -78,7 +78,7 @@ class FeatureResult:
     correlations: tuple[tuple[str, str, float, float], ...] = ()
     count_evidence: CountEvidence | None = None
     figures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    season: Choice | None = None
+    season: SeasonChoice | None = None
     usual: float | None = None
     usual_shift: float | None = None
     deviation: float | None = None
@@ -138,7 +138,7 @@ def _compare_profile(profile: Profile, baseline: Baseline, unit: str | None) -> 
         effect = abs(nearest_likely_share(missing, profile.rows, before) - before) / float(tail_weight(before))
         fields |= {"missing": missing / profile.rows, "baseline_missing": before}
         surprisal = missing_surprisal(missing, profile.rows, past)
-        comparisons.append(Comparison({"missing": surprisal}, {"missing": round(effect, 9)}, {}))
+        comparisons.append(FeatureComparison({"missing": surprisal}, {"missing": round(effect, 9)}, {}))
     for name in ("statistics", "effects", "figures"):
         fields[name] = {}
         for comparison in comparisons:
@@ -153,24 +153,26 @@ def has_many_texts(baseline: Baseline, key: Key) -> bool:
     return isinstance(normal, Categories) and (normal.others > 0 or bool(shares and median(shares) >= MOSTLY_DISTINCT))
 
 
-def _compare_texts(profile: Profile, baseline: Baseline) -> Comparison:
+def _compare_texts(profile: Profile, baseline: Baseline) -> FeatureComparison:
     past = baseline.texts(profile.key)
     if profile.texts is None or not past or not has_many_texts(baseline, profile.key):
         return NOTHING
     return compare_texts(TextFigures(*profile.texts), past)
 
 
-def _compare_distinct(profile: Profile, baseline: Baseline) -> Comparison:
+def _compare_distinct(profile: Profile, baseline: Baseline) -> FeatureComparison:
     """The share of distinct values where most are: of keys, and of numbers that are measured finely. Doubled rows halve it."""
     share, past = profile.distinct_share, baseline.distinct_shares(profile.key)
     usual = median(past) if past else 0.0
     if share is None or usual < MOSTLY_DISTINCT:
         return NOTHING
     change = log2(share / usual)
-    return Comparison({"distinct": round(log2(share), 9)}, {"distinct": distinct_effect(change)}, {"distinct": (usual, share)})
+    return FeatureComparison(
+        {"distinct": round(log2(share), 9)}, {"distinct": distinct_effect(change)}, {"distinct": (usual, share)}
+    )
 
 
-def _compare_number(profile: Profile, baseline: Baseline) -> tuple[dict[str, Any], Comparison]:
+def _compare_number(profile: Profile, baseline: Baseline) -> tuple[dict[str, Any], FeatureComparison]:
     """Fields of the result, and its distances and levels."""
     batch, normal = read_ecdf(profile), baseline.shape(profile.key)
     fields: dict[str, Any] = {"silent": batch is None and profile.rows > 0}
@@ -189,10 +191,10 @@ def _compare_number(profile: Profile, baseline: Baseline) -> tuple[dict[str, Any
         fields["naive_p_value"] = naive_p_value(distance.ks, batch.total, normal.total)
     fields |= {"ks": distance.ks, "tail": distance.tail, "deviation": levels.deviation}
     effects = {"ks": distance.tail, "tail": distance.tail, **levels.effects}
-    return fields, Comparison({**distance._asdict(), **levels.statistics}, effects, levels.figures)
+    return fields, FeatureComparison({**distance._asdict(), **levels.statistics}, effects, levels.figures)
 
 
-def _compare_category(profile: Profile, baseline: Baseline) -> tuple[dict[str, Any], Comparison]:
+def _compare_category(profile: Profile, baseline: Baseline) -> tuple[dict[str, Any], FeatureComparison]:
     """Fields of the result, and its distances."""
     batch, normal = read_categories(profile), baseline.shape(profile.key)
     fields: dict[str, Any] = {"silent": batch is None and profile.rows > 0}
@@ -202,10 +204,10 @@ def _compare_category(profile: Profile, baseline: Baseline) -> tuple[dict[str, A
         if not fields["silent"]:
             return fields, NOTHING
         far: dict[str, float] = dict.fromkeys(("folded", "folded_tail") if normal.others else ("g", "tail"), FARTHEST.tail)
-        return {**fields, "tail": FARTHEST.tail}, Comparison(far, far, {})
+        return {**fields, "tail": FARTHEST.tail}, FeatureComparison(far, far, {})
     distance = compare_categories(batch, normal)
     fields |= {name: getattr(distance, name) for name in ("tail", "changed", "new", "vanished")}
-    return fields, Comparison(dict(distance.statistics), dict.fromkeys(distance.statistics, distance.tail), {})
+    return fields, FeatureComparison(dict(distance.statistics), dict.fromkeys(distance.statistics, distance.tail), {})
 
 
 def _compare_relations(relations: Relations, baseline: Baseline) -> FeatureResult:

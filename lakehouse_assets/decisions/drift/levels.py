@@ -21,7 +21,7 @@ LEAST_RATIO = 1e-3
 EFFECT_OF_TWICE = 0.05
 
 
-class Comparison(NamedTuple):
+class FeatureComparison(NamedTuple):
     """Statistics of a batch. ``effects``: how large each change is, as a tail-weighted distance. ``figures``: what a
     message shows of some, before and now, in the feature's unit or as a share. ``deviation``: the baseline's, in that unit.
     """
@@ -32,10 +32,10 @@ class Comparison(NamedTuple):
     deviation: float | None = None
 
 
-NOTHING = Comparison({}, {}, {})
+NOTHING = FeatureComparison({}, {}, {})
 
 
-def compare_levels(batch: Ecdf, baseline: Ecdf, *, batch_is_inside: bool = False) -> Comparison:
+def compare_levels(batch: Ecdf, baseline: Ecdf, *, batch_is_inside: bool = False) -> FeatureComparison:
     """Compare where a batch's values lie, how widely they vary, and how far out the farthest are.
 
     ``location``: the difference of the winsorized means in deviations of the baseline; ``scale``: ln of the ratio of the
@@ -62,7 +62,7 @@ def compare_levels(batch: Ecdf, baseline: Ecdf, *, batch_is_inside: bool = False
     effects = {"location": shift_effect(abs(location)), "scale": spread_effect(ratio**2), **beyond}
     figures = {name: (float(baseline.values[i]), float(batch.values[i])) for name, i in (("low", 0), ("high", -1))}
     unit = normal * scale.unit
-    return Comparison(_rounded(statistics), _rounded(effects), figures, unit if isfinite(unit) else None)
+    return FeatureComparison(_rounded(statistics), _rounded(effects), figures, unit if isfinite(unit) else None)
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

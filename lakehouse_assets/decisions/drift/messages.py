@@ -12,7 +12,7 @@ from lakehouse_assets.decisions.drift.baseline import BaselineShift
 from lakehouse_assets.decisions.drift.feature_result import QUANTILE_LEVELS, FeatureResult
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
 from lakehouse_assets.decisions.drift.profiles import Key, describe_key
-from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.seasons import SeasonChoice
 from lakehouse_assets.decisions.drift.slice_messages import describe_excess, describe_slice, describe_slice_more
 from lakehouse_assets.decisions.drift.slice_scores import SLICE
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
@@ -137,7 +137,7 @@ _SEASONS = {
 }
 
 
-def describe_season(season: Choice) -> str:
+def describe_season(season: SeasonChoice) -> str:
     """`on this day of the week`, `after the window before`."""
     phrases = [_SEASONS[season.season]] if season.season in _SEASONS else []
     return " and ".join(phrases + ["after the window before"] * (season.pull > 0))

@@ -26,7 +26,7 @@ LEAST_GAIN = 6.0
 LEAST_WINDOWS, MOST_PULL = 10, 0.99
 
 
-class Choice(NamedTuple):
+class SeasonChoice(NamedTuple):
     """``season``: `none` for none. ``pull``: how much of a window's deviation the next one keeps, from 0 to 0.99."""
 
     season: Season = "none"
@@ -49,7 +49,7 @@ class Remainders:
     past: Floats
     now: Floats
     expected: Floats
-    choices: list[Choice]
+    choices: list[SeasonChoice]
 
 
 def subtract_seasons(
@@ -63,7 +63,7 @@ def subtract_seasons(
     decide), if it is by `LEAST_GAIN`. ``pull``: whether a window may also be predicted by the one before (an autoregression of
     order 1). The judged window takes no part in the choice.
     """
-    unchanged = Remainders(past, now, np.full(now.size, np.nan), [Choice()] * now.size)
+    unchanged = Remainders(past, now, np.full(now.size, np.nan), [SeasonChoice()] * now.size)
     columns = [c for c, each in enumerate(wanted) if each != "none"]
     if not columns or calendar is None or len(past) < LEAST_WINDOWS:
         return unchanged
@@ -72,7 +72,7 @@ def subtract_seasons(
     values = np.clip(past[np.ix_(order, np.array(columns))], -FARTHEST_OFF, FARTHEST_OFF)
     last = np.clip(now[columns], -FARTHEST_OFF, FARTHEST_OFF)
     chosen = _choose_candidate(values, last, calendar, [wanted[column] for column in columns], pull=pull)
-    choices = [Choice(season, round(pull, 9)) for season, pull in zip(chosen.seasons, chosen.pull.tolist(), strict=True)]
+    choices = [SeasonChoice(season, round(pull, 9)) for season, pull in zip(chosen.seasons, chosen.pull.tolist(), strict=True)]
     is_made = [choice.is_made for choice in choices]
     changed = np.array(columns)[is_made]
     result.past[np.ix_(order, changed)] = chosen.past[:, is_made]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lakehouse_assets.decisions.drift.distances import tail_weight
-from lakehouse_assets.decisions.drift.levels import Comparison
+from lakehouse_assets.decisions.drift.levels import FeatureComparison
 from lakehouse_assets.decisions.drift.relations import shift_effect
 
 # Lengths that hardly vary: a tenth of a character counts as one deviation.
@@ -52,7 +52,7 @@ def text_figures(texts: Sequence[str]) -> TextFigures | None:
     return TextFigures(float(lengths.mean()), float(lengths.std(ddof=1)) if len(texts) > 1 else 0.0, *shares)
 
 
-def compare_texts(now: TextFigures, past: Iterable[tuple[TextFigures, int]]) -> Comparison:
+def compare_texts(now: TextFigures, past: Iterable[tuple[TextFigures, int]]) -> FeatureComparison:
     """Compare what the texts of a window look like with the baseline's windows, ``past``: their figures and numbers of texts.
 
     ``length`` is the mean length; of a share the statistic is asin √share, whose sampling does not depend on the share.
@@ -67,4 +67,6 @@ def compare_texts(now: TextFigures, past: Iterable[tuple[TextFigures, int]]) -> 
         share = getattr(before, name)
         effects[name] = abs(getattr(now, name) - share) / float(tail_weight(share))
     statistics, effects = ({name: round(value, 9) for name, value in each.items()} for each in (statistics, effects))
-    return Comparison(statistics, effects, {name: (getattr(before, name), getattr(now, name)) for name in TEXT_STATISTICS})
+    return FeatureComparison(
+        statistics, effects, {name: (getattr(before, name), getattr(now, name)) for name in TEXT_STATISTICS}
+    )

@@ -17,7 +17,7 @@ from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.past_statistics import Family, PastStatistics
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.decisions.drift.relations import shift_effect
-from lakehouse_assets.decisions.drift.seasons import Choice
+from lakehouse_assets.decisions.drift.seasons import SeasonChoice
 from lakehouse_assets.decisions.drift.slice_scores import SLICE
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
 from lakehouse_assets.decisions.drift.statistic_history import SIZE, StatisticHistory
@@ -34,7 +34,7 @@ class Watch:
     """
 
     key: Key
-    season: Choice
+    season: SeasonChoice
     effect: float
     shift: float | None
 
@@ -57,7 +57,7 @@ def find_watches(
         return []
     weights = sum(FAMILIES[name] for name in families) + (FAMILIES[SLICE] if with_slices else 0)
     score = _find_least_score(shape, weights, spec.hold_at)
-    least: dict[int, list[tuple[float, str, Choice, float]]] = {}
+    least: dict[int, list[tuple[float, str, SeasonChoice, float]]] = {}
     own_columns = [c for c in shape.indices if not past.columns[c][1].startswith(("spread ", "pair "))]
     spreads = np.nanstd(past.values[:, own_columns], axis=0)
     for c, spread in zip(own_columns, spreads.tolist(), strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lakehouse_assets.contracts.declarations import Change
+from lakehouse_assets.contracts.declarations import DeclarationChange
 from lakehouse_assets.contracts.spark_types import joined, parse_type
 from lakehouse_assets.decisions.schema.comparison import delta_widens
 
@@ -83,7 +83,7 @@ def migration(
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 
 
-def declaration_steps(changes: Sequence[Change]) -> list[Step]:
+def declaration_steps(changes: Sequence[DeclarationChange]) -> list[Step]:
     """Return the steps to what the contract declares of the Delta table: they touch no row."""
     return [
         Step("declare", f"{change.kind}.{change.name}", change.was, change.becomes, False, True, "the YAML has changed")

@@ -68,7 +68,7 @@ class TableVersion:
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitFile:
     """A commit's file. ``at``: nanoseconds, by the clock of the disk or the store."""
 
     number: int
@@ -76,7 +76,7 @@ class Commit:
     at: int
 
 
-Commits = Mapping[str, Sequence[Commit]]
+Commits = Mapping[str, Sequence[CommitFile]]
 
 
 def read_state(root: str) -> LakeState:
@@ -113,7 +113,7 @@ def versions_at(commits: Commits, at: int) -> dict[str, int]:
     return versions
 
 
-def _read_commits(root: str) -> dict[str, tuple[Commit, ...]]:
+def _read_commits(root: str) -> dict[str, tuple[CommitFile, ...]]:
     """Return each table's commits that are still in its log, oldest first."""
     filesystem, base = open_filesystem(root)
 
@@ -123,10 +123,10 @@ def _read_commits(root: str) -> dict[str, tuple[Commit, ...]]:
         names = [info.base_name for info in infos if info.type is fs.FileType.Directory]
         return sorted(f"{path}/{name}" for name in names if name[:1] not in "._" and name != "staging")
 
-    def commits(folder: str) -> tuple[Commit, ...]:
+    def commits(folder: str) -> tuple[CommitFile, ...]:
         infos = filesystem.get_file_info(fs.FileSelector(f"{folder}/{LOG}", allow_not_found=True))
         matches = [(match, info) for info in infos if (match := _COMMIT.fullmatch(info.base_name))]
-        return tuple(Commit(*each) for each in sorted((int(match[1]), info.size, info.mtime_ns) for match, info in matches))
+        return tuple(CommitFile(*each) for each in sorted((int(match[1]), info.size, info.mtime_ns) for match, info in matches))
 
     with ThreadPoolExecutor(THREADS) as pool:
         folders = [folder for layer in pool.map(subfolders, subfolders(base)) for folder in layer]

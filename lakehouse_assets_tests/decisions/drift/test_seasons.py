@@ -19,7 +19,7 @@ from lakehouse_assets.decisions.drift.compare import measure_columns
 from lakehouse_assets.decisions.drift.effects import effect_of_surprise, volume_effect
 from lakehouse_assets.decisions.drift.judge import judge_drift
 from lakehouse_assets.decisions.drift.season_parts import Calendar
-from lakehouse_assets.decisions.drift.seasons import Choice, subtract_seasons
+from lakehouse_assets.decisions.drift.seasons import SeasonChoice, subtract_seasons
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)  # a Monday
@@ -60,7 +60,7 @@ def test_the_season_that_is_there_is_found(season):
     """Nothing tells it which."""
     moments, level = LEVELS[season]
     rest = remove_one(np.array([level(moment) for moment in moments]) + noise(moments), moments)
-    assert rest.choices == [Choice(season, 0.0)]
+    assert rest.choices == [SeasonChoice(season, 0.0)]
     assert np.nanstd(rest.past) == pytest.approx(0.1, rel=0.25)
     assert abs(rest.now[0]) < 0.4
     assert rest.expected[0] == pytest.approx(level(moments[-1]), abs=0.2)
@@ -183,7 +183,7 @@ def test_a_window_that_is_judged_late_is_expected_from_those_before_it():
 def test_labels_that_are_no_times_have_no_seasons(moments):
     """Samples in memory may be labelled by anything."""
     values = [LEVELS["weekday"][1](day) for day in DAYS]
-    assert remove_one(values, moments).choices == [Choice()]
+    assert remove_one(values, moments).choices == [SeasonChoice()]
 
 
 def test_hours_are_those_of_the_local_clock():
@@ -211,7 +211,7 @@ def test_dates_are_times():
 @pytest.mark.parametrize("values", [[1.0] * 57, [np.nan] * 57, [1e300] * 57, [0.0] * 56 + [1e300]])
 def test_constant_unknown_and_absurd_values(values):
     """They have no season, and stop nothing."""
-    assert remove_one(values, DAYS).choices == [Choice()]
+    assert remove_one(values, DAYS).choices == [SeasonChoice()]
 
 
 def test_an_outlier_of_the_past_does_not_hide_the_season():
@@ -225,8 +225,8 @@ def test_a_season_that_was_asked_for_is_taken_and_another_is_not():
     """Unless too little of it is known."""
     values = np.array([LEVELS["weekday"][1](day) for day in DAYS]) + noise(DAYS)
     assert remove_one(values, DAYS, "weekend").choices[0].season == "weekend"
-    assert remove_one(values, DAYS, "none").choices == [Choice()]
-    assert remove_one(values, DAYS, "month").choices == [Choice()]
+    assert remove_one(values, DAYS, "none").choices == [SeasonChoice()]
+    assert remove_one(values, DAYS, "month").choices == [SeasonChoice()]
     assert remove_one(noise(DAYS), DAYS, "weekday").choices[0].season == "weekday"
 
 
