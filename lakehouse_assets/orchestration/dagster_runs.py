@@ -11,18 +11,18 @@ from functools import lru_cache
 from typing import Any
 
 import dagster as dg
-from dagster._core.code_pointer import CodePointer, ModuleCodePointer
-from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
-from dagster._core.errors import DagsterUserCodeUnreachableError
-from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
-from dagster._core.storage.tags import GRPC_INFO_TAG
-from dagster._grpc.client import DagsterGrpcClient
-from dagster._grpc.impl import core_execute_run
-from dagster._grpc.types import GetCurrentRunsResult
-from dagster._utils.hosted_user_process import recon_job_from_origin
-from dagster._utils.interrupts import capture_interrupts
-from dagster._utils.test.definitions import LazyDefinitions
+from dagster._core.code_pointer import CodePointer, ModuleCodePointer  # whether loading makes definitions anew
+from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository  # keep definitions
+from dagster._core.errors import DagsterUserCodeUnreachableError  # of a code server that does not answer
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus  # of a launcher's methods
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin  # tells a code server on a port
+from dagster._core.storage.tags import GRPC_INFO_TAG  # where a run states its code server
+from dagster._grpc.client import DagsterGrpcClient  # asks a code server for its runs
+from dagster._grpc.impl import core_execute_run  # what Dagster's own run worker calls
+from dagster._grpc.types import GetCurrentRunsResult  # a code server's answer
+from dagster._utils.hosted_user_process import recon_job_from_origin  # loads the job of a launched run
+from dagster._utils.interrupts import capture_interrupts  # a signal ends a run in order
+from dagster._utils.test.definitions import LazyDefinitions  # definitions of `@dg.definitions`
 
 __all__ = ["CheckRunHealthResult", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
 

@@ -19,22 +19,22 @@ from operator import itemgetter
 from typing import Any, cast
 
 import dagster as dg
-from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset
-from dagster._core.definitions.partitions.subset import TimeWindowPartitionsSubset
-from dagster._core.definitions.partitions.utils.time_window import PersistedTimeWindow
-from dagster._core.definitions.timestamp import TimestampWithTimezone
-from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus as Status
-from dagster._core.storage.asset_check_state import AssetCheckState
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage
-from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
-from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import serialize_value
+from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset  # a state's partitions
+from dagster._core.definitions.partitions.subset import TimeWindowPartitionsSubset  # the same, of windows of time
+from dagster._core.definitions.partitions.utils.time_window import PersistedTimeWindow  # ranges of such windows
+from dagster._core.definitions.timestamp import TimestampWithTimezone  # their bounds
+from dagster._core.events.log import EventLogEntry  # type of stored events
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus as Status  # keys of a state
+from dagster._core.storage.asset_check_state import AssetCheckState  # what the storage answers
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES  # whose plans are in progress
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable  # the table of plans and results
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage  # the base of the mixin
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage  # opened once
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage  # opened once, as the others
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage  # the same
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS  # Dagster's own wait for a lock
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage  # has the three storages
+from dagster._serdes import serialize_value  # how an event is stored
 from sqlalchemy import Connection, Engine, and_, case, not_, select
 
 from lakehouse_assets.orchestration import run_databases
