@@ -17,6 +17,8 @@ from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.replay import replay
+from lakehouse_assets.pipeline.extract import extract
+from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
@@ -284,6 +286,29 @@ def test_a_contract_that_is_changed_and_changed_back_leaves_its_first_values(spa
     heal(spark, settings, [3], one)
     assert [row["value"] for row in silver(settings)] == [7, 7, 7]
     assert_rebuilds(spark, settings, one)
+
+
+def test_a_run_that_is_killed_after_it_folded_silver_anew_is_completed(spark, settings):
+    """The contract gives other values, so that the run folds all of silver instead of a MERGE."""
+    source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA", "7"]}
+    steps, other = [], readings(source=source)
+    for day in (1, 2):
+        land(settings, day, [f"{day},1,7,2024-01-0{day}T00:00:00Z"])
+    heal(spark, settings, [1], readings())
+
+    def die(step: str) -> None:
+        steps.append(step)
+        if step == "silver_rebuilt":
+            raise KeyboardInterrupt
+
+    run = runner(spark, settings, other, die)
+    extract(run, [window(2)])
+    with pytest.raises(KeyboardInterrupt):
+        publish(run, [window(2)])
+    assert steps[-2:] == ["before_write", "silver_rebuilt"]
+    heal(spark, settings, [2], other)
+    assert [row["value"] for row in silver(settings)] == [None, None]
+    assert_rebuilds(spark, settings, other, replayed=[2])
 
 
 @pytest.mark.exhaustive(seconds=10)
