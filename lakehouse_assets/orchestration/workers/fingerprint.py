@@ -11,19 +11,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-# Variables of a terminal or a shell, on which no run depends. Any other difference is one: a project's code may read it.
+# Variables of a terminal, a shell or `make`, on which no run depends. Any other difference is one: a project's code may read it.
 OF_A_TERMINAL = re.compile(
     "_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM|TERM_.*|COLORTERM|LS_COLORS|WINDOWID|SSH_.*|XDG_.*|TMUX.*|STY|PS[0-9]|PROMPT.*|MAKE.*|MFLAGS"
     "|VIRTUAL_ENV.*|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM|HIST.*|LESS.*|EDITOR|VISUAL|PAGER|DISPLAY|WAYLAND_.*|VSCODE_.*"
-    "|PYTEST_.*|DAGSTER_IS_DEV_CLI|DAGSTER_verbose"
+    "|GNUMAKEFLAGS|PYTHONDONTWRITEBYTECODE|MAIL|MOTD_SHOWN|COLORFGBG|PYTEST_.*|DAGSTER_IS_DEV_CLI|DAGSTER_verbose"
 )
 FileMark = tuple[int, int]
 
 
 def environment_mark(environ: Mapping[str, str], folder: str, python: str = sys.executable) -> str:
     """Return a hash of all that a process inherits and a run may depend on. Values cannot be read from it."""
-    parts = [folder, python, *(f"{k}={v}" for k, v in sorted(environ.items()) if not OF_A_TERMINAL.fullmatch(k))]
+    inherited = {name: value for name, value in environ.items() if not OF_A_TERMINAL.fullmatch(name)}
+    if "PATH" in inherited:
+        inherited["PATH"] = _without_environment_of(python, inherited["PATH"])
+    parts = [folder, python, *(f"{name}={value}" for name, value in sorted(inherited.items()))]
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
+
+
+def _without_environment_of(python: str, path: str) -> str:
+    """Return a PATH without the programs of this Python's virtual environment, which an activated one has first."""
+    own = Path(python).parent
+    if not (own.parent / "pyvenv.cfg").exists():
+        return path
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.realpath(folder) != os.path.realpath(own))
 
 
 def file_mark(path: str | Path) -> FileMark | None:

@@ -11,9 +11,36 @@ from lakehouse_assets.orchestration.workers.fingerprint import LoadedFiles, envi
 ENV = {"LAKEHOUSE_ROOT": "/lake", "AWS_PROFILE": "a", "OWN": "1"}
 
 
-@pytest.mark.parametrize("extra", [{"TERM": "xterm"}, {"PWD": "/x", "SHLVL": "2", "_": "z"}, {"MAKELEVEL": "1"}])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"TERM": "xterm"},
+        {"PWD": "/x", "OLDPWD": "/y", "SHLVL": "2", "_": "z"},
+        # What `make dev` adds.
+        {"MAKELEVEL": "1", "MAKEFLAGS": "", "MFLAGS": "", "MAKE_TERMOUT": "/dev/pts/0", "PYTHONDONTWRITEBYTECODE": ""},
+        {"VIRTUAL_ENV": "/p/.venv", "VIRTUAL_ENV_PROMPT": "(p) ", "PS1": "(p) $ "},
+        {"MAIL": "/var/mail/me", "MOTD_SHOWN": "pam", "COLORFGBG": "15;0"},
+    ],
+)
 def test_a_terminal_makes_no_other_environment(extra):
     assert environment_mark({**ENV, **extra}, "/p") == environment_mark(ENV, "/p")
+
+
+def test_an_activated_environment_is_no_other_one(tmp_path):
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / ".venv")
+
+    def mark(path: str) -> str:
+        return environment_mark({**ENV, "PATH": path}, "/p", str(programs / "python"))
+
+    (tmp_path / ".venv" / "pyvenv.cfg").touch()
+    plain = mark("/usr/bin:/bin")
+    assert mark(f"{programs}:/usr/bin:/bin") == mark(f"{tmp_path}/link/bin:/usr/bin:/bin") == plain
+    assert mark("/own/java/bin:/usr/bin:/bin") != plain
+    # The programs beside a Python of the system are not its own.
+    (tmp_path / ".venv" / "pyvenv.cfg").unlink()
+    assert mark(f"{programs}:/usr/bin:/bin") != plain
 
 
 @pytest.mark.parametrize(
