@@ -59,8 +59,8 @@ def reason_to_end(
     failed: bool = False,
     abandoned: bool = False,
 ) -> Literal["asked", "one run", "failed", "abandoned", "runs", "age", "idle"] | None:
-    """Return why a worker without a run ends now. ``age``, ``idle``: seconds. ``failed``: its last run did not succeed, so that
-    its session may be in any state. ``abandoned``: the process that gave it runs has ended.
+    """Return why a worker without a run ends now. ``age``, ``idle``: seconds. ``failed``: its last run or command failed, so
+    that its session may be in any state. ``abandoned``: the process that gave it runs has ended.
     """
     if stopped:
         return "asked"

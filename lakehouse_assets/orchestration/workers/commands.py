@@ -27,6 +27,8 @@ from lakehouse_assets.orchestration.workers.pool import WorkerPool
 LOOK_SECONDS = 0.5
 PATIENT_SECONDS = 1.5
 CODE = struct.Struct("!i")
+# Exit codes of a command that was done, or that ended with an answer: they leave the session as it was (docs/configuration.md).
+ANSWERS = frozenset({0, 2, 5, 6, 8, 9})
 
 
 def execute_on_worker(pool: WorkerPool, arguments: Sequence[str], folder: Path, environ: dict[str, str]) -> int | None:
@@ -105,8 +107,8 @@ def _hand_over(connection: socket.socket, worker: WorkerFolder, run_id: str) -> 
 
 
 def execute_command(request: GivenRun, call: Callable[[Sequence[str]], int]) -> bool:
-    """In the worker: execute a command on its client's terminal, and return whether its code is 0. Without a client nothing is
-    done: it has gone, or does it itself.
+    """In the worker: execute a command on its client's terminal, and return whether its code is one of the `ANSWERS`. Without a
+    client nothing is done: it has gone, or does it itself.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
@@ -120,7 +122,7 @@ def execute_command(request: GivenRun, call: Callable[[Sequence[str]], int]) -> 
             code = call(request.command or ())
         with suppress(OSError):
             connection.sendall(CODE.pack(code))
-    return code == 0
+    return code in ANSWERS
 
 
 @contextmanager

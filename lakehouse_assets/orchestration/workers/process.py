@@ -90,7 +90,7 @@ class WorkerProcess:
             self.folder.finish_run()
 
     def _execute(self, request: GivenRun) -> bool:
-        """Execute a run and return whether it succeeded. Its errors are in its log."""
+        """Execute a run and return whether the worker may have another one. Its errors are in its log."""
         if request.command is not None:
             return self._execute_command(request)
         instance = self._instance(request.instance)

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from lakehouse_assets.cli.kept_definitions import WITHIN, definitions_of, tables
 from lakehouse_assets.cli.on_worker import call_within, execute_elsewhere
 from lakehouse_assets.errors import ConfigError, RunFailedError
 from lakehouse_assets.orchestration.workers import pool as pools
-from lakehouse_assets.orchestration.workers.commands import execute_on_worker
+from lakehouse_assets.orchestration.workers.commands import execute_command, execute_on_worker
 from lakehouse_assets.orchestration.workers.configured import configured_pool, tick_seconds
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
@@ -222,6 +223,27 @@ def test_a_command_in_a_workers_process_gives_its_code(capfd, monkeypatch, tmp_p
     assert call_within(main, arguments) == code
     assert (sys.argv, dict(os.environ)) == before
     assert text in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [*((code, True) for code in (0, 2, 5, 6, 8, 9)), *((code, False) for code in (1, 3, 4, 7, 130))],
+)
+def test_a_refusal_or_a_finding_costs_no_worker(code, stays, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the address of a socket is short
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind("command")
+        server.listen(1)
+
+        def give_terminal():
+            with server.accept()[0] as connection:
+                socket.send_fds(connection, [b"!"], [1, 2])
+                connection.recv(4)
+
+        client = threading.Thread(target=give_terminal)
+        client.start()
+        assert execute_command(GivenRun("a", "", 0.0, ("run",), "command"), lambda _: code) is stays
+        client.join()
 
 
 def test_definitions_are_kept_in_a_worker_until_a_file_changes(tmp_path, monkeypatch):
