@@ -90,7 +90,7 @@ class WorkerLauncher(CodeServerLauncher):
         if location is None or elsewhere or not self._may_keep_sessions():
             super().launch_run(context)
             return
-        request = GivenRun(run.run_id, dg.serialize_value(self._instance.get_ref()), time.time())
+        request = GivenRun(run.run_id, self._reference(), time.time())
         try:
             worker = self.pool.assign(request, location, ended_for=self._ended_for)
         except (OSError, Timeout, EnvironmentMissing) as error:
@@ -105,11 +105,16 @@ class WorkerLauncher(CodeServerLauncher):
             return keeps_sessions(Settings.from_environment(), self._on_cluster)
         return True  # a code location that is no project of ours
 
-    def _ended_for(self, run_id: str) -> float | None:
-        """Return how long ago a run ended; None if it may not have."""
-        record = self._instance.get_run_record_by_id(run_id)
+    def _reference(self) -> str:
+        return dg.serialize_value(self._instance.get_ref())
+
+    def _ended_for(self, run: GivenRun) -> float | None:
+        """Return how long ago a run ended; None if it may not have. Another instance may have given a run that this one does
+        not know: the instances of a project's folder share its workers.
+        """
+        record = self._instance.get_run_record_by_id(run.run_id)
         if record is None:
-            return float("inf")
+            return float("inf") if run.instance == self._reference() else None
         return time.time() - (record.end_time or 0) if record.dagster_run.is_finished else None
 
     def terminate(self, run_id: str) -> bool:

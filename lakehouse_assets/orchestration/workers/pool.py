@@ -28,7 +28,7 @@ MOST_SLOTS = 2
 # How long after a run's end its worker may still have it. One that has is paused or hangs, and is killed.
 TIDY_SECONDS = 120
 MODULE = "lakehouse_assets.cli.worker_process"
-NOT_FINISHED: Callable[[str], float | None] = lambda _: None  # noqa: E731
+NOT_FINISHED: Callable[[GivenRun], float | None] = lambda _: None  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class WorkerPool:
         run: GivenRun,
         location: str | None,
         environ: Mapping[str, str] | None = None,
-        ended_for: Callable[[str], float | None] = NOT_FINISHED,
+        ended_for: Callable[[GivenRun], float | None] = NOT_FINISHED,
         folder: Path | None = None,
         may_start: bool = True,
     ) -> WorkerFolder | None:
@@ -132,7 +132,7 @@ class WorkerPool:
             os.close(lock)
         return worker
 
-    def _tidy(self, ended_for: Callable[[str], float | None]) -> None:
+    def _tidy(self, ended_for: Callable[[GivenRun], float | None]) -> None:
         """Delete what dead workers left, and kill one whose run ended long ago. A dead one's run stays until it is finished:
         Dagster looks for it.
         """
@@ -140,7 +140,7 @@ class WorkerPool:
         for worker in self.workers():
             run = worker.given_run()
             is_command = run is not None and run.command is not None  # whoever typed it sees how it ends
-            ended = ended_for(run.run_id) if run is not None and not is_command else None
+            ended = ended_for(run) if run is not None and not is_command else None
             if not worker.is_alive():
                 if run is None or is_command or ended is not None:
                     worker.delete()

@@ -1,5 +1,7 @@
 """The launcher on an instance: whom it gives a run, what it reports of it, and what it does without a worker. No Spark."""
 
+import time
+
 import dagster as dg
 import pytest
 import yaml
@@ -98,6 +100,28 @@ def test_a_run_is_given_to_a_worker_and_cancelled(instance):
     second = launch(instance)
     assert [each.name for each in launcher.pool.workers()] == [launcher.pool.worker_of(second).name]
     assert health(instance, run_id) == "NOT_FOUND"
+
+
+def test_an_instance_ends_no_worker_that_has_a_run_of_another_one(instance, tmp_path):
+    """Two instances that start in one project's folder share its workers."""
+    run_id = launch(instance)
+    pool = instance.run_launcher.pool
+    worker = pool.worker_of(run_id)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "dagster.yaml").write_text((tmp_path / "dagster.yaml").read_text())
+    with dg.DagsterInstance.from_config(str(tmp_path / "other")) as other:
+        launch(other)
+        assert other.run_launcher.pool.path == pool.path
+        time.sleep(0.2)
+        assert worker.is_alive()
+        # Nor does it delete what the first instance looks for.
+        assert dead(worker)
+        launch(other)
+        assert health(instance, run_id) == "FAILED"
+    # A run that its own instance no longer knows has ended.
+    instance.delete_run(run_id)
+    launch(instance)
+    assert pool.worker_of(run_id) is None
 
 
 def test_what_no_worker_can_take_has_a_process_of_its_own(instance, monkeypatch):

@@ -82,7 +82,7 @@ def test_a_dead_workers_run_is_found_until_it_is_finished(pool):
     assert dead(worker)
     assert pool.assign(run_of("b"), "here").name != worker.name
     assert pool.worker_of("a").is_alive() is False
-    pool.assign(run_of("c"), "here", ended_for=lambda run_id: 0.0 if run_id == "a" else None)
+    pool.assign(run_of("c"), "here", ended_for=lambda run: 0.0 if run.run_id == "a" else None)
     assert pool.worker_of("a") is None
     assert not worker.path.exists()
 
@@ -91,9 +91,9 @@ def test_a_paused_worker_whose_run_ended_long_ago_is_killed(pool):
     worker = pool.assign(run_of("a"), "here")
     os.kill(worker.process()["pid"], signal.SIGSTOP)
     assert worker.is_alive()
-    pool.assign(run_of("b"), "here", ended_for=lambda run_id: TIDY_SECONDS - 1 if run_id == "a" else None)
+    pool.assign(run_of("b"), "here", ended_for=lambda run: TIDY_SECONDS - 1 if run.run_id == "a" else None)
     assert worker.is_alive()
-    pool.assign(run_of("c"), "here", ended_for=lambda run_id: TIDY_SECONDS + 1 if run_id == "a" else None)
+    pool.assign(run_of("c"), "here", ended_for=lambda run: TIDY_SECONDS + 1 if run.run_id == "a" else None)
     end = time.monotonic() + 10
     while worker.is_alive() and time.monotonic() < end:
         time.sleep(0.01)
