@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-# Variables of a terminal, a shell or `make`, on which no run depends. Any other difference is one: a project's code may read it.
+# Variables of a terminal, a shell or `make`, on which no run depends. Any other difference is one: a project's code may read
+# it.
 OF_A_TERMINAL = re.compile(
     "_|PWD|OLDPWD|SHLVL|COLUMNS|LINES|TERM|TERM_.*|COLORTERM|LS_COLORS|WINDOWID|SSH_.*|XDG_.*|TMUX.*|STY|PS[0-9]|PROMPT.*|MAKE.*|MFLAGS"
     "|VIRTUAL_ENV.*|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM|HIST.*|LESS.*|EDITOR|VISUAL|PAGER|DISPLAY|WAYLAND_.*|VSCODE_.*"
