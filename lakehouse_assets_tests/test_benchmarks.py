@@ -188,7 +188,7 @@ def test_a_peer_that_ends_is_reported_with_its_last_output(tmp_path):
 
 def test_ten_rules_of_a_hundred_are_of_every_kind():
     few = rules.many_rules(10)[::11]
-    assert (len(rules.many_rules(10)), len(few)) == (100, 10)
+    assert (len(rules.many_rules(10)), len(few), len(rules.many_conditions(10))) == (100, 10, 100)
     assert {check.check for check in few} == {"not_null", "in_range", "length", "matches", "in_set", "expression"}
 
 
