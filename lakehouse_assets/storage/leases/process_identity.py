@@ -1,4 +1,4 @@
-"""Which process holds a lease, and whether it still runs: only a process of the same host can tell.
+"""Which process holds a lease, and whether it still runs: only a process of the same host and boot can tell.
 
 Belongs here: names of hosts and processes. Does not: leases (holding), or the lock files of one machine (storage/lock).
 """
@@ -24,18 +24,25 @@ def own_identity() -> dict[str, Any]:
 
 
 def is_dead(identity: dict[str, Any]) -> bool:
-    """Whether a process has ended, for sure. Of another host, or without its numbers, nothing is sure."""
-    pid = identity.get("pid")
+    """Whether a process has ended, for sure. Of another host or boot, or without its numbers, nothing is sure: a copy of a
+    machine has its name and id.
+    """
+    pid, started = identity.get("pid"), identity.get("started")
     if identity.get("host") != host_name() or identity.get("namespace") != _namespace() or not isinstance(pid, int):
         return False
-    return identity.get("started") is not None and _start(pid) != identity["started"]
+    if not isinstance(started, str) or not started.startswith(f"{_boot()}/"):
+        return False
+    return _start(pid) != started
 
 
 def _start(pid: int) -> str | None:
     """Return the boot and the tick at which a process began; None if it has ended, or where the system does not tell."""
     fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    boot = _text(Path("/proc/sys/kernel/random/boot_id"))
-    return f"{boot}/{fields[19]}" if len(fields) > 19 and fields[0] not in "ZX" else None
+    return f"{_boot()}/{fields[19]}" if _boot() and len(fields) > 19 and fields[0] not in "ZX" else None
+
+
+def _boot() -> str:
+    return _text(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def _namespace() -> str:
