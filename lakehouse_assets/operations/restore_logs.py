@@ -140,7 +140,7 @@ def _forget_lost_files(run: Run, log: str, accept: AcceptedLoss | None) -> None:
                 f" Mend: put ops/{log} back from a backup; or give them up: `{accepting}`"
             )
         if tables:
-            forget_lost_files(files)
+            forget_lost_files(files, guards.log_transactions(run.settings, [run.table], required=run.settings.is_leased))
 
 
 def _lost(settings: Settings, log: str, table: str) -> list[str]:

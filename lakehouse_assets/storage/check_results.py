@@ -15,6 +15,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, log_rows, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.folded_log import Rows, read_folded
+from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 from lakehouse_assets.storage.opened_tables import open_to_change
 
@@ -48,7 +49,7 @@ def project_check_results(settings: Settings, table: str, wait_seconds: float = 
         except (OSError, ArrowException):
             if not (files := TableFiles(path)).absent:
                 raise
-            forget_lost_files(files)
+            forget_lost_files(files, guards.log_transactions(settings, [table], required=False))
             missing = _missing(settings, table)
         rows = [row for d in logs.with_evidence(settings, table, missing, ["checks"]) for row in _rows(d)]
         if rows:

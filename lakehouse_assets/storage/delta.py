@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
@@ -211,12 +211,8 @@ def append_arrow(
     of these applications refuses this one. ``after``: the table as the caller has read it (default: as it is now).
     Raises LeaseLostError, and CommitFailedError where a concurrent commit had its way.
     """
-    properties_of_commit = guards.commit_properties(path, user_metadata)
-    if transactions:
-        custom = {"userMetadata": user_metadata} if user_metadata else None
-        properties_of_commit = CommitProperties(custom_metadata=custom, app_transactions=list(transactions))
-    else:
-        transactions = guards.table_transactions(path)
+    properties_of_commit = guards.commit_properties(path, user_metadata, transactions)
+    transactions = transactions or guards.table_transactions(path)
     properties_of_table = {**LOG_PROPERTIES, **(configuration or {})}
     if transactions and after is None:
         try:

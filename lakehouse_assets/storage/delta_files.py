@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
@@ -278,15 +278,17 @@ def _count_of(action: Mapping[str, Any]) -> int | None:
     return json.loads(action.get("stats") or "{}").get("numRecords")
 
 
-def forget_lost_files(files: TableFiles) -> None:
+def forget_lost_files(files: TableFiles, transactions: Sequence[Transaction] = ()) -> None:
     """Remove missing data files from a table's Delta log; a later write would read them. A file of another size is moved to
     `<name>.damaged` first.
 
     Only for files whose rows can be restored or are given up: afterwards the lost file itself no longer helps.
+    ``transactions``: of a log (`guards.log_transactions`). Raises LeaseLostError after a takeover.
     """
+    opened = open_to_change(files.path, transactions=transactions)
     filesystem, base = files.folder
     for row in files.absent:
         path = f"{base}/{unquote(row['path'])}"
         if filesystem.get_file_info(path).type is fs.FileType.File:
             filesystem.move(path, f"{path}.damaged")
-    open_to_change(files.path).repair(commit_properties=commit_properties(files.path))
+    opened.repair(commit_properties=commit_properties(files.path, transactions=transactions))

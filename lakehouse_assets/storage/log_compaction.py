@@ -5,15 +5,16 @@ Belongs here: when and how. Does not: which logs there are (operations/maintain)
 A stream adds a few files to each log every few seconds. The rows stay as they are.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import WriterProperties
+from deltalake import Transaction, WriterProperties
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
-from lakehouse_assets.storage.leases.guards import commit_properties
-from lakehouse_assets.storage.log_table import LogTable
+from lakehouse_assets.storage.leases import guards
+from lakehouse_assets.storage.log_table import HOURS_KEPT, RETENTION, LogTable
 from lakehouse_assets.storage.opened_tables import open_to_change
 
 # Fewer small files are left as they are.
@@ -22,9 +23,6 @@ FEW_FILES = 50
 LARGE_BYTES = 32 << 20
 # Of a merged file: what a filter by window or number does not select is not decoded.
 ROWS_TOGETHER = 5_000
-# What a reader has opened is read within seconds.
-HOURS_KEPT = 1
-PROPERTIES = {"delta.deletedFileRetentionDuration": f"interval {HOURS_KEPT} hours"}
 # Under leases, old commits have the number of the last lease.
 UNLEASED = {"delta.logRetentionDuration": "interval 1 days"}
 
@@ -39,34 +37,42 @@ class Compacted:
 
 
 def compact_log(settings: Settings, log: LogTable, table: str) -> Compacted | None:
-    """Merge a table's small files of a log; None if they are few. The caller holds the table's lock or lease."""
+    """Merge a table's small files of a log; None if they are few. The caller holds the table's lock or lease.
+
+    Raises LeaseLostError after a takeover.
+    """
     path = log.path(settings)
     if not delta.exists(path) or _count_small(path, table) <= FEW_FILES:
         return None
+    if settings.is_leased:
+        # Other machines append to the log meanwhile, and a change of its properties would refuse their commits.
+        return _compact(path, log.name, table, {}, guards.log_transactions(settings, [table], required=True))
     with log.lock(settings):
-        return _compact(settings, path, log.name, table)
+        return _compact(path, log.name, table, RETENTION | UNLEASED)
 
 
 def compact_table(settings: Settings, path: str) -> Compacted | None:
     """Merge the small files of a table that is written without a JVM, as `baseline/<table>` is; None if they are few."""
     if not delta.exists(path) or _count_small(path, None) <= FEW_FILES:
         return None
-    return _compact(settings, path, path.rsplit("/", 2)[-2], None)
+    return _compact(path, path.rsplit("/", 2)[-2], None, RETENTION if settings.is_leased else RETENTION | UNLEASED)
 
 
-def _compact(settings: Settings, path: str, name: str, table: str | None) -> Compacted:
-    opened, before = open_to_change(path), _count_files(path, table)
-    wanted = PROPERTIES if settings.is_leased else PROPERTIES | UNLEASED
+def _compact(
+    path: str, name: str, table: str | None, wanted: Mapping[str, str], transactions: Sequence[Transaction] = ()
+) -> Compacted:
+    opened, before = open_to_change(path, transactions=transactions), _count_files(path, table)
+    stated = guards.commit_properties(path, transactions=transactions)
     missing = {key: value for key, value in wanted.items() if opened.metadata().configuration.get(key) != value}
     if missing:
-        opened.alter.set_table_properties(missing, commit_properties=commit_properties(path))
+        opened.alter.set_table_properties(missing, commit_properties=stated)
     opened.optimize.compact(
         partition_filters=[("table", "=", table)] if table else None,
         target_size=LARGE_BYTES,
         writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_TOGETHER),
-        commit_properties=commit_properties(path),
+        commit_properties=stated,
     )
-    opened.vacuum(HOURS_KEPT, dry_run=False, enforce_retention_duration=False, commit_properties=commit_properties(path))
+    opened.vacuum(HOURS_KEPT, dry_run=False, enforce_retention_duration=False, commit_properties=stated)
     opened.create_checkpoint()
     opened.cleanup_metadata()
     return Compacted(name, before, _count_files(path, table))

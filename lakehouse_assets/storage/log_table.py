@@ -18,6 +18,9 @@ from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_files import read_log
 
 Filters = Sequence[tuple[str, str, Any]]
+# What a reader has opened is read within seconds.
+HOURS_KEPT = 1
+RETENTION = {"delta.deletedFileRetentionDuration": f"interval {HOURS_KEPT} hours"}
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES = {"text": pa.string(), "texts": pa.list_(pa.string()), "int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
 TYPES |= {"flag": pa.bool_(), "moment": MOMENT, "bytes": pa.binary()}
@@ -91,7 +94,7 @@ class LogTable:
                 pa.Table.from_pylist(rows, self.schema),
                 self.path(settings),
                 partition_by=self.partition_by,
-                configuration=self.properties,
+                configuration={**RETENTION, **self.properties},
                 transactions=transactions,
                 after=after,
             )

@@ -6,8 +6,9 @@ A run asks a hundred times for the newest version of a few tables, and to open o
 """
 
 import os
+from collections.abc import Sequence
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 
 from lakehouse_assets.object_store import ObjectStore, is_url
 from lakehouse_assets.storage.leases.guards import require_unfenced, table_transactions
@@ -39,12 +40,12 @@ def open_table(path: str, number: int | None = None) -> DeltaTable:
     return entry[1]
 
 
-def open_to_change(path: str, number: int | None = None) -> DeltaTable:
+def open_to_change(path: str, number: int | None = None, transactions: Sequence[Transaction] = ()) -> DeltaTable:
     """Return the same, to delete, repair or alter: an object of the caller's own. Raises LeaseLostError if this process writes
-    the table under a lease that was taken over.
+    the table under a lease that was taken over. ``transactions``: of a log, whose rows are under several leases.
     """
     table = DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
-    require_unfenced(table, path, table_transactions(path))
+    require_unfenced(table, path, transactions or table_transactions(path))
     return table
 
 

@@ -8,7 +8,7 @@ is refused by an application transaction: Delta lets no two concurrent commits h
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -80,14 +80,21 @@ def application(name: str) -> str:
     return f"{PREFIX}{name}"
 
 
-def commit_properties(path: str, metadata: str | None = None) -> CommitProperties | None:
-    """Return what a commit of `deltalake` to this table states; None for nothing. Raises LeaseLostError after a takeover."""
+def commit_properties(
+    path: str, metadata: str | None = None, transactions: Sequence[Transaction] = ()
+) -> CommitProperties | None:
+    """Return what a commit of `deltalake` to this table states; None for nothing. Raises LeaseLostError after a takeover.
+
+    ``transactions``: of a log's commit, which states them instead of a lease of the whole table.
+    """
     custom = {"userMetadata": metadata} if metadata else {}
+    if transactions:
+        return CommitProperties(custom_metadata=custom or None, app_transactions=list(transactions))
     lease = _guards.get(path)
     if lease is None:
         return CommitProperties(custom_metadata=custom) if custom else None
-    transactions = table_transactions(path)
-    return CommitProperties(custom_metadata={**custom, "lakehouseLease": str(lease.number)}, app_transactions=transactions)
+    custom["lakehouseLease"] = str(lease.number)
+    return CommitProperties(custom_metadata=custom, app_transactions=table_transactions(path))
 
 
 def table_transactions(path: str) -> list[Transaction]:

@@ -21,8 +21,9 @@ from deltalake.exceptions import CommitFailedError
 
 from lakehouse_assets import storage
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
-from lakehouse_assets.storage import delta, delta_writes, log_rows, logs
+from lakehouse_assets.storage import delta, delta_writes, log_compaction, log_rows, logs, opened_tables
 from lakehouse_assets.storage.decision_claims import claim_numbers
+from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.leases.fencing import LOGS, fence, guard_location
 from lakehouse_assets.storage.leases.files import LeaseFiles
@@ -229,6 +230,70 @@ def test_a_row_of_a_log_that_is_under_way_at_the_takeover_is_refused(leased):
         take_over(leased)
         POSITIONS.append(leased, [position()], after=opened)
     assert len(POSITIONS.read(leased)) == 1
+
+
+def compact_positions(settings):
+    log_compaction.compact_log(settings, POSITIONS, "weather")
+
+
+def forget_lost_positions(settings):
+    transactions = guards.log_transactions(settings, ["weather"], required=True)
+    forget_lost_files(TableFiles(POSITIONS.path(settings)), transactions)
+
+
+CHANGES_OF_LOGS = {"a compaction": compact_positions, "a repair": forget_lost_positions}
+
+
+def write_positions(settings, monkeypatch):
+    """Each file of the log is then one that a compaction merges."""
+    monkeypatch.setattr(log_compaction, "FEW_FILES", 1)
+    for name in ("weather", "weather", "flights"):
+        with table_lock(settings, name):
+            POSITIONS.append(settings, [position(name)])
+
+
+@pytest.mark.parametrize("kind", CHANGES_OF_LOGS)
+def test_no_late_change_of_a_log_comes_in(leased, kind, monkeypatch):
+    write_positions(leased, monkeypatch)
+    path = POSITIONS.path(leased)
+    if kind == "a repair":
+        Path(LightTable(path).file_uris()[0]).unlink()
+    with taken_over_within(leased):
+        take_over(leased)
+        before = LightTable(path).version()
+        CHANGES_OF_LOGS[kind](leased)
+    assert LightTable(path).version() == before
+
+
+@pytest.mark.parametrize("kind", CHANGES_OF_LOGS)
+def test_a_change_of_a_log_that_is_under_way_at_the_takeover_is_refused(leased, kind, monkeypatch):
+    write_positions(leased, monkeypatch)
+    path, require_unfenced = POSITIONS.path(leased), opened_tables.require_unfenced
+    if kind == "a repair":
+        Path(LightTable(path).file_uris()[0]).unlink()
+
+    def take_over_afterwards(*arguments):
+        require_unfenced(*arguments)
+        monkeypatch.setattr(opened_tables, "require_unfenced", require_unfenced)
+        take_over(leased)
+
+    with taken_over_within(leased):
+        before = LightTable(path).version()
+        monkeypatch.setattr(opened_tables, "require_unfenced", take_over_afterwards)
+        CHANGES_OF_LOGS[kind](leased)
+    assert LightTable(path).version() == before + 1, "the fence"
+
+
+def test_the_first_compaction_of_a_log_disturbs_no_append_of_another_table(leased, monkeypatch):
+    """The other machine has read the log before."""
+    write_positions(leased, monkeypatch)
+    path = POSITIONS.path(leased)
+    with table_lock(leased, "weather"), table_lock(leased, "flights"):
+        opened, before = open_to_change(path), LightTable(path).version()
+        compact_positions(leased)
+        assert LightTable(path).version() > before
+        POSITIONS.append(leased, [position("flights")], after=opened)
+    assert sorted(row["table"] for row in POSITIONS.read(leased)) == ["flights", "flights", "weather", "weather"]
 
 
 def test_the_logs_take_rows_of_a_table_under_its_lease_only(leased):
