@@ -9,18 +9,23 @@ from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from pyarrow import fs
 
 from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.backup.manifest import write_whole
 from lakehouse_assets.storage.backup.restoring import refuse_restoring
 from lakehouse_assets.storage.disk_errors import raise_disk_errors
+from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.leases.process_identity import host_name
 
 HOST_FILE = "host"
 FENCED = "the lake's own tables"
+ADVICE = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"
 _complete_lakes: set[str] = set()
+_own_lakes: set[tuple[str, Path]] = set()
 
 
 @contextmanager
@@ -97,21 +102,51 @@ def confirm_lock(settings: Settings, table: str) -> None:
 def refuse_other_host(settings: Settings) -> None:
     """Raise RefusedError if another machine has written this lake, or writes it under leases: a lock file protects neither."""
     if is_url(settings.root):
+        _refuse_others_on_store(settings)
         return
     path = settings.locks / HOST_FILE
     host = _read_host(path) or _record_host(path, host_name())
-    advice = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"
     if host != host_name():
-        raise RefusedError(
-            f"{settings.root} is written by the machine {host}, and this is {host_name()}: a lock file holds on one machine."
-            f" To write it from several machines, {advice}. If it has moved here for good, delete {path}"
-        )
+        raise _written_elsewhere(settings, host, host_name(), path)
     leases = Path(settings.root) / "_leases"
     if leases.is_dir():
-        raise RefusedError(
-            f"{settings.root} is written under leases, and this process would use lock files: {advice}."
-            f" If only this machine writes it from now on, delete {leases} while nothing runs"
-        )
+        raise _written_under_leases(settings)
+
+
+def _refuse_others_on_store(settings: Settings) -> None:
+    """The same for a lake on a store, once in a process. The lock files are on a disk of the machine: their folder is recorded
+    as well. The creation is not conditional, since not every store knows that: of two machines that begin at once, the first
+    is refused at its next start.
+    """
+    if (settings.root, settings.locks) in _own_lakes:
+        return
+    filesystem, base = open_filesystem(settings.root)
+    path, own = f"{base}/_locks/{HOST_FILE}", f"{host_name()} (lock files in {settings.locks})"
+    try:
+        with filesystem.open_input_stream(path) as file:
+            recorded = file.read().decode("utf-8", errors="replace").strip()
+    except FileNotFoundError:
+        write_whole(filesystem, path, f"{own}\n".encode())
+        recorded = own
+    if recorded != own:
+        raise _written_elsewhere(settings, recorded, own, f"{settings.root}/_locks/{HOST_FILE}")
+    if filesystem.get_file_info(f"{base}/_leases").type is fs.FileType.Directory:
+        raise _written_under_leases(settings)
+    _own_lakes.add((settings.root, settings.locks))
+
+
+def _written_elsewhere(settings: Settings, host: str, own: str, record: Path | str) -> RefusedError:
+    return RefusedError(
+        f"{settings.root} is written by the machine {host}, and this is {own}: a lock file holds on one machine."
+        f" To write it from several machines, {ADVICE}. If it has moved here for good, delete {record}"
+    )
+
+
+def _written_under_leases(settings: Settings) -> RefusedError:
+    return RefusedError(
+        f"{settings.root} is written under leases, and this process would use lock files: {ADVICE}."
+        f" If only this machine writes it from now on, delete {settings.root}/_leases while nothing runs"
+    )
 
 
 def _refuse_restoring_once(root: str) -> None:

@@ -6,6 +6,7 @@ Belongs here: choosing, and the record of the host. Does not: leases themselves 
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedError
 from lakehouse_assets.settings import Settings
@@ -49,6 +50,40 @@ def test_a_lake_with_leases_takes_no_lock_file(settings):
     with table_lock(settings.model_copy(update={"lock": "lease"}), "weather"):
         pass
     with pytest.raises(RefusedError, match="is written under leases"), table_lock(settings, "weather"):
+        pytest.fail("it must not begin")
+
+
+@pytest.fixture
+def on_store(settings, monkeypatch, tmp_path):
+    """A lake on a store that one machine writes. A folder stands for the store."""
+    bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setattr(lock, "open_filesystem", lambda _: (bucket, "bucket/lake"))
+    monkeypatch.setattr(lock, "refuse_restoring", lambda _: None)
+    monkeypatch.setattr(lock, "_own_lakes", set())
+    (tmp_path / "bucket" / "lake" / "_locks").mkdir(parents=True)
+    return settings.model_copy(update={"root": "s3a://bucket/lake", "lock": "file"})
+
+
+@pytest.mark.parametrize("other", ["host", "home"])
+def test_a_lake_on_a_store_is_written_with_the_lock_files_of_one_machine(on_store, other, monkeypatch, tmp_path):
+    """Of two homes on one machine each has its own lock files."""
+    with table_lock(on_store, "weather"), table_lock(on_store, "flights"):
+        pass
+    monkeypatch.setattr(lock, "_own_lakes", set())  # another process
+    with table_lock(on_store, "weather"):
+        pass
+    monkeypatch.setattr(lock, "_own_lakes", set())
+    if other == "host":
+        monkeypatch.setattr(lock, "host_name", lambda: "another")
+    elsewhere = on_store if other == "host" else on_store.model_copy(update={"dagster_home": tmp_path / "other"})
+    advice = r"set `lock: lease`.*delete s3a://bucket/lake/_locks/host"
+    with pytest.raises(RefusedError, match=advice), table_lock(elsewhere, "weather"):
+        pytest.fail("it must not begin")
+
+
+def test_a_lake_on_a_store_with_leases_takes_no_lock_file(on_store, tmp_path):
+    (tmp_path / "bucket" / "lake" / "_leases" / "weather").mkdir(parents=True)
+    with pytest.raises(RefusedError, match="is written under leases"), table_lock(on_store, "weather"):
         pytest.fail("it must not begin")
 
 

@@ -157,7 +157,8 @@ def test_a_lake_on_disk_has_no_part_of_it(monkeypatch, settings):
 
 
 def test_each_lake_on_a_store_has_locks_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "refuse_restoring", lambda _: None)  # it would ask the store
+    for name in ("refuse_restoring", "_refuse_others_on_store"):  # they would ask the store
+        monkeypatch.setattr(lock, name, lambda _: None)
     one, other = (
         Settings(root=f"s3a://bucket/{name}", landing=str(tmp_path), dagster_home=tmp_path, lock="file")
         for name in ("one", "other")

@@ -102,7 +102,7 @@ class LeaseFiles:
             return
         raise EnvironmentMissing(
             f"the store of {self.root} ignores conditional requests (If-None-Match), so that two machines could hold one lease;"
-            " use a store that has them, or write the lake from one machine with `lock: file`"
+            f" use a store that has them, or delete {self.root}/_leases and write the lake from one machine with `lock: file`"
         )
 
 
