@@ -5,11 +5,11 @@ Belongs here: addresses and secrets of the environment, for both clients; no err
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
@@ -66,22 +66,30 @@ class Topic:
 
     def bounds(self) -> tuple[Offsets, Offsets]:
         """Return each partition's first offset that still exists, and the offset after its last committed message."""
-        with _source_errors(self._name):
-            topics = {p: TopicPartition(self._name, p) for p in self.partitions}
-            bounds = {p: self._consumer.get_watermark_offsets(topic, timeout=SECONDS) for p, topic in topics.items()}
-        return {p: low for p, (low, _) in bounds.items()}, {p: high for p, (_, high) in bounds.items()}
+        low, high = (self._ask(dict.fromkeys(self.partitions, kind)) for kind in (OFFSET_BEGINNING, OFFSET_END))
+        if unknown := sorted(p for p in self.partitions if low[p] < 0 or high[p] < 0):
+            raise SourceError(f"topic {self._name}: partition {unknown[0]}: it does not answer")
+        return low, high
 
     def offsets_at(self, moment: datetime) -> Offsets:
         """Return the offset of each partition's first message at this time or later; a partition without one is left out."""
         offsets = self._offsets_by_time.get(moment, {})
         # A partition that has no such message may have one by now, and the topic more partitions.
         if not offsets.keys() >= set(self.partitions):
-            milliseconds = round(moment.timestamp() * 1000)
-            partitions = [TopicPartition(self._name, p, milliseconds) for p in self.partitions]
-            with _source_errors(self._name):
-                answers = self._consumer.offsets_for_times(partitions, timeout=SECONDS)
-            offsets = self._offsets_by_time[moment] = {each.partition: each.offset for each in answers if each.offset >= 0}
+            answers = self._ask(dict.fromkeys(self.partitions, round(moment.timestamp() * 1000)))
+            offsets = self._offsets_by_time[moment] = {p: offset for p, offset in answers.items() if offset >= 0}
         return offsets
+
+    def _ask(self, times: Mapping[int, int]) -> Offsets:
+        """Return the offset of each partition's first message at this time (ms) or later, negative where it has none. The times
+        OFFSET_BEGINNING and OFFSET_END, as in Kafka's protocol, ask for its bounds. One request for each broker, not partition.
+        """
+        topics = [TopicPartition(self._name, partition, time) for partition, time in times.items()]
+        with _source_errors(self._name):
+            answers = self._consumer.offsets_for_times(topics, timeout=SECONDS)
+            if error := next((each.error for each in answers if each.error is not None), None):
+                raise KafkaException(error)
+        return {each.partition: each.offset for each in answers}
 
     def sample_values(self, partition: int, first: int, end: int) -> list[bytes]:
         """Return the values of the first messages of a partition between these offsets, at most MOST_VALUES. Waits for them at

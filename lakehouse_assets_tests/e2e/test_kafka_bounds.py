@@ -1,0 +1,48 @@
+"""The bounds of a topic's partitions on a real broker: what retention deleted, and transactions that are aborted or open.
+
+Belongs here: bounds that the light client reads. Does not: its requests (sources/test_kafka_client), or windows.
+"""
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lakehouse_assets.sources.kafka_client import open_topic
+from lakehouse_assets_tests.e2e import streamed
+from lakehouse_assets_tests.e2e.streamed import reading, send
+
+
+@pytest.fixture
+def topic(broker) -> str:
+    return streamed.make_topic(broker, partitions=4)
+
+
+def begin(broker, topic: str, partition: int, name: str) -> Producer:
+    """Send one message within a transaction that goes on."""
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": f"{topic}-{name}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b'{"sensor": 1}', partition=partition)
+    assert producer.flush(60) == 0
+    return producer
+
+
+def test_bounds_end_after_the_last_committed_message(broker, topic, on):
+    send(broker, topic, [reading(0, n) for n in range(10)], partitions=4)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for deletion in admin.delete_records([TopicPartition(topic, 0, 4)]).values():
+        deletion.result()
+    begin(broker, topic, 1, "committed").commit_transaction()
+    begin(broker, topic, 1, "aborted").abort_transaction()
+    under_way = begin(broker, topic, 1, "under way")
+    begin(broker, topic, 2, "only aborted").abort_transaction()
+    with open_topic(on, topic) as client:
+        assert client.bounds() == ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 4, 2: 2, 3: 0})
+        under_way.commit_transaction()
+        bounds = client.bounds()
+    assert bounds == ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 6, 2: 2, 3: 0})
+    properties = {"bootstrap.servers": broker.address, "group.id": "test", "isolation.level": "read_committed"}
+    consumer = Consumer(properties)
+    alone = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30) for p in range(4)}
+    consumer.close()
+    assert alone == {p: (bounds[0][p], bounds[1][p]) for p in range(4)}
