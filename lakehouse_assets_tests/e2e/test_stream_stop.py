@@ -1,6 +1,6 @@
 """Ctrl-C on `lakehouse stream`: the first finishes the window that is under way, the second ends the process at once.
 
-Belongs here: signals to the command, on a folder of files. Does not: SIGTERM, SIGKILL and brokers (test_stream_service).
+Belongs here: signals to the command and its Java, on a folder of files. Does not: SIGTERM, SIGKILL (test_stream_service).
 """
 
 import os
@@ -84,48 +84,92 @@ def test_only_a_second_signal_that_is_ctrl_c_ends_at_once(first):
     assert errors == FINISHING.decode()
 
 
+class Shop:
+    """A project whose one table is a stream of a folder, with a file whose window takes minutes."""
+
+    def __init__(self, folder: Path) -> None:
+        subprocess.run([LAKEHOUSE, "new", "shop"], cwd=folder, check=True, capture_output=True)
+        self.project, self.log = folder / "shop", folder / "stream.log"
+        self.environment = {**os.environ, "LAKEHOUSE_PROJECT": str(self.project), "DAGSTER_HOME": str(self.project)}
+        self.settings = Settings.from_environment(self.environment)
+        write_table(self.project, slow=SLOW)
+        landed = Path(self.settings.landing) / "readings" / "a.csv"
+        landed.parent.mkdir(parents=True)
+        landed.write_text("id,number\n" + "".join(f"{n},1\n" for n in range(ROWS)))
+
+    def start(self) -> subprocess.Popen:
+        with self.log.open("a") as output:
+            command = [LAKEHOUSE, "stream"]
+            return subprocess.Popen(command, env=self.environment, cwd=self.project, stdout=output, stderr=output)
+
+    def wait_until(self, is_so: Callable[[], object], seconds: float = 150) -> None:
+        wait_until(is_so, self.log, seconds)
+
+    def wait_for_window(self) -> None:
+        """Until a window is under way that takes minutes: its rows are cast."""
+        self.wait_until(lambda: delta.exists(self.settings.path("bronze", "readings")))
+        time.sleep(3)
+
+    def wait_for_silver(self) -> None:
+        self.wait_until(lambda: delta.exists(self.settings.path("silver", "readings")) and silver(self.settings))
+
+
+@pytest.fixture
+def shop(tmp_path) -> Shop:
+    return Shop(tmp_path)
+
+
 @pytest.mark.exhaustive(seconds=60)
-def test_a_second_ctrl_c_ends_at_once_and_the_next_start_finishes_the_window(tmp_path):
-    subprocess.run([LAKEHOUSE, "new", "shop"], cwd=tmp_path, check=True, capture_output=True)
-    project, log = tmp_path / "shop", tmp_path / "stream.log"
-    environment = {**os.environ, "LAKEHOUSE_PROJECT": str(project), "DAGSTER_HOME": str(project)}
-    settings = Settings.from_environment(environment)
-    write_table(project, slow=SLOW)
-    landed = Path(settings.landing) / "readings" / "a.csv"
-    landed.parent.mkdir(parents=True)
-    landed.write_text("id,number\n" + "".join(f"{n},1\n" for n in range(ROWS)))
-
-    def start() -> subprocess.Popen:
-        with log.open("a") as output:
-            return subprocess.Popen([LAKEHOUSE, "stream"], env=environment, cwd=project, stdout=output, stderr=output)
-
-    process = start()
+def test_a_second_ctrl_c_ends_at_once_and_the_next_start_finishes_the_window(shop):
+    process = shop.start()
     try:
-        wait_until(lambda: delta.exists(settings.path("bronze", "readings")), log)
-        time.sleep(3)  # its rows are cast now, which takes minutes
+        shop.wait_for_window()
         java = children(process.pid)
         assert java or not sys.platform.startswith("linux")
         process.send_signal(signal.SIGINT)
-        wait_until(lambda: "the window under way is finished first" in log.read_text(), log, 10)
+        shop.wait_until(lambda: "the window under way is finished first" in shop.log.read_text(), 10)
         time.sleep(3)
-        assert process.poll() is None, log.read_text()
+        assert process.poll() is None, shop.log.read_text()
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130, log.read_text()
-        wait_until(lambda: not any(pid.exists() for pid in java), log, 10)
+        assert process.wait(10) == 130, shop.log.read_text()
+        shop.wait_until(lambda: not any(pid.exists() for pid in java), 10)
     finally:
         process.kill()
-    [recorded] = read_positions(settings, "readings")
+    [recorded] = read_positions(shop.settings, "readings")
 
-    write_table(project)
-    process = start()
+    write_table(shop.project)
+    process = shop.start()
     try:
-        wait_until(lambda: delta.exists(settings.path("silver", "readings")) and silver(settings), log)
+        shop.wait_for_silver()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, log.read_text()
+        assert process.wait(60) == 0, shop.log.read_text()
     finally:
         process.kill()
-    assert silver(settings) == ROWS
-    assert [*read_positions(settings, "readings")] == [recorded]
+    assert silver(shop.settings) == ROWS
+    assert [*read_positions(shop.settings, "readings")] == [recorded]
+
+
+@pytest.mark.exhaustive(seconds=60)
+def test_a_java_that_dies_in_a_window_is_replaced_and_the_same_process_finishes_the_window(shop):
+    """As by the machine's memory manager, which kills the largest process."""
+    process = shop.start()
+    try:
+        shop.wait_for_window()
+        java = children(process.pid)
+        if not java:
+            pytest.skip("the children of a process are not known here")
+        write_table(shop.project)
+        for each in java:
+            os.kill(int(each.name), signal.SIGKILL)
+        shop.wait_for_silver()
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0, shop.log.read_text()
+    finally:
+        process.kill()
+    assert "Java has ended: the service starts again" in shop.log.read_text()
+    assert silver(shop.settings) == ROWS
+    assert len(read_positions(shop.settings, "readings")) == 1
 
 
 def silver(settings: Settings) -> int:

@@ -72,17 +72,25 @@ class StreamService:
         while not self.stopping.is_set() and not self._is_done():
             if not self.available_now and (dependencies.code_changed() or not _java_answers(base)):
                 self._close()
+                if self.stopping.is_set():
+                    return
                 _become_new_process()
             if dependencies.definitions_changed():
                 self._load_again()
             end = self.clock() + REPORT
-            with session_of_one_run(base) as session:
-                self._take_turns(session, end)
+            try:
+                with session_of_one_run(base) as session:
+                    self._take_turns(session, end)
+            except Exception:
+                # The session cannot be given back to a Java that has died: the next round begins as a new process.
+                if self.available_now or _java_answers(base):
+                    raise
+                log.warning("Java has ended: the service starts again with a new one")
             self._report(self.streams.values())
         self._close()
 
     def _take_turns(self, session: SparkSession, end: datetime) -> None:
-        """Let each table whose window is due have its turn, until ``end``."""
+        """Let each table whose window is due have its turn, until ``end`` or until Java has died."""
         make_run = partial(self._make_run, session)
         now = self.clock()
         for stream in self._active():
@@ -93,6 +101,8 @@ class StreamService:
                 if self.stopping.is_set():
                     return
                 self._take_turn(stream, make_run)
+                if stream.failures and not _java_answers(session):
+                    return
             if not due:
                 self.stopping.wait(LOOK_SECONDS)
 

@@ -1,0 +1,187 @@
+"""The service of streams becomes a new process: its Java has died, or its code has changed. No Spark.
+
+Belongs here: the service's loop with a stand-in for Spark. Does not: what it does between two windows (test_streams), or a Java
+that is killed (e2e/test_stream_stop).
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.streams import service as stream_service
+from lakehouse_assets.orchestration.streams.service import StreamService
+from lakehouse_assets.orchestration.streams.table_stream import TableStream
+from lakehouse_assets_tests.orchestration.test_shared_partitions import streamed
+from lakehouse_assets_tests.support import PROJECT_ROOT, lake_settings
+
+
+class RestartError(Exception):
+    """The service would be a new process now."""
+
+
+class Java:
+    """A stand-in for a session, all of whose calls fail once `dead` is set."""
+
+    dead = False
+
+    @property
+    def sparkContext(self) -> Any:
+        return SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=self.call)))
+
+    def call(self) -> bool:
+        if self.dead:
+            raise ConnectionRefusedError("no Java")
+        return False
+
+
+@contextmanager
+def session_of_one_run(base: Java) -> Iterator[Java]:
+    base.call()
+    try:
+        yield base
+    finally:
+        base.call()
+
+
+class World:
+    """A service of two streams. ``turn``: what happens in a turn; ``turns``: whose they were."""
+
+    def __init__(self, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings = lake_settings(home).model_copy(update={"project": home})
+        tables = [streamed(), streamed().model_copy(update={"name": "others"})]
+        self.service = StreamService(settings, instance, lambda: [WrittenTable(t, home) for t in tables], lambda _: True)
+        self.java, self.turns, self.reports = Java(), [], []
+        self.turn: Callable[[], None] = self.service.stopping.set
+        monkeypatch.setattr(TableStream, "take_turn", lambda stream, *_: self.take_turn(stream))
+        monkeypatch.setattr(stream_service, "report_windows", lambda *arguments: self.reports.append(arguments[2].spec.name))
+        monkeypatch.setattr(stream_service, "_start_spark", lambda _: self.java)
+        monkeypatch.setattr(stream_service, "session_of_one_run", session_of_one_run)
+        monkeypatch.setattr(stream_service, "_become_new_process", self.restart)
+
+    def take_turn(self, stream: TableStream) -> dict[Any, Any]:
+        self.turns.append(stream.spec.name)
+        try:
+            self.turn()
+        except Exception:
+            stream.failures += 1
+            raise
+        return {}
+
+    def restart(self) -> None:
+        raise RestartError
+
+    def kill_java(self) -> None:
+        self.java.dead = True
+        raise ConnectionResetError("Java is gone")
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch) -> Iterator[World]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield World(tmp_path, instance, monkeypatch)
+
+
+def test_a_java_that_dies_in_a_turn_is_replaced_at_once(world, caplog):
+    world.turn = world.kill_java
+    with caplog.at_level(logging.WARNING, "lakehouse.stream"), pytest.raises(RestartError):
+        world.service.serve()
+    assert world.turns == ["readings"], "no other table is tried without a Java"
+    assert "Java has ended: the service starts again with a new one" in caplog.text
+
+
+def test_a_java_that_dies_once_the_service_ends_is_not_replaced(world):
+    def die() -> None:
+        world.service.stopping.set()
+        world.kill_java()
+
+    world.turn = die
+    world.service.serve()
+    assert world.turns == ["readings"]
+
+
+def test_what_is_taken_once_ends_with_the_error_of_a_dead_java(world, monkeypatch):
+    monkeypatch.setattr(TableStream, "limit_to_waiting", lambda *_: None)
+    world.service.available_now, world.turn = True, world.kill_java
+    with pytest.raises(ConnectionRefusedError, match="no Java"):
+        world.service.serve()
+    assert [*world.service.failures] == ["readings"]
+
+
+def test_an_error_of_the_session_while_java_answers_ends_the_service(world, monkeypatch):
+    @contextmanager
+    def failing(base: Java) -> Iterator[Java]:
+        yield base
+        raise ValueError("not Java's")
+
+    monkeypatch.setattr(stream_service, "session_of_one_run", failing)
+    with pytest.raises(ValueError, match="not Java's"):
+        world.service.serve()
+
+
+@pytest.fixture
+def soon(monkeypatch) -> None:
+    """Rounds of turns end after the first ones."""
+    monkeypatch.setattr(StreamService, "_is_done", lambda service: False)
+    monkeypatch.setattr(
+        StreamService, "_take_turns", lambda service, session, _: service._take_turn(service._active()[0], None)
+    )
+
+
+def change_extension(world: World) -> None:
+    folder = world.service.settings.project / "lakehouse"
+    folder.mkdir(exist_ok=True)
+    (folder / "checks.py").write_text("# another\n")
+
+
+def test_changed_code_is_loaded_by_a_new_process_once_all_is_reported(world, soon):
+    world.turn = lambda: change_extension(world)
+    with pytest.raises(RestartError):
+        world.service.serve()
+    assert world.turns == ["readings"]
+    assert world.reports == ["readings", "others"] * 2, "after the round, and before the new process"
+
+
+def test_a_service_that_is_asked_to_end_meanwhile_does_not_start_again(world, soon, monkeypatch):
+    def close(service: StreamService) -> None:
+        service.stopping.set()
+
+    world.turn = lambda: change_extension(world)
+    monkeypatch.setattr(StreamService, "_close", close)
+    world.service.serve()
+    assert world.turns == ["readings"]
+
+
+COMMAND = """
+import os, subprocess, sys
+from pyspark import SparkContext
+from lakehouse_assets.orchestration.streams import service
+
+print(os.getpid(), *sys.argv[1:], flush=True)
+if "started" not in os.environ:
+    os.environ["started"] = "once"
+    java = subprocess.Popen(["sleep", "100"])
+    SparkContext._gateway = type("Gateway", (), {"proc": java})
+    service._become_new_process()
+"""
+
+
+def test_the_new_process_is_the_same_command_without_the_old_java(tmp_path):
+    script = tmp_path / "command.py"
+    script.write_text(COMMAND)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
+    command = [sys.executable, "-W", "ignore", str(script), "stream", "the readings"]
+    # The stand-in for Java has the same output: while it lives, there is no end.
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.endswith(" stream the readings")
