@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -321,6 +321,13 @@ def test_a_range_is_of_every_cadence_with_both_ends(text, cadences, expected):
     first, end = common.window_range(text, [SimpleNamespace(extraction=extraction) for extraction in extractions])
     calendars = {extraction.cadence: extraction.windows(datetime(2024, 3, 1, tzinfo=UTC)) for extraction in extractions}
     assert {name: sum(first <= window.start < end for window in windows) for name, windows in calendars.items()} == expected
+
+
+def test_a_range_of_one_window_of_a_stream():
+    extraction = ExtractionSpec.model_validate({"cadence": "hourly", "start": date(2024, 1, 1), "stream": {}})
+    table = SimpleNamespace(extraction=extraction)
+    start = datetime(2024, 1, 8, 13, 0, 5, 123_000, tzinfo=UTC)
+    assert common.window_range("2024-01-08-13:00:05.123", [table]) == (start, start + timedelta(milliseconds=1))
 
 
 def test_a_range_of_windows_the_wrong_way_round():

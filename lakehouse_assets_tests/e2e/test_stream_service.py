@@ -3,6 +3,7 @@
 Belongs here: the command in a project of its own, on a real broker. Does not: what a window has (test_stream).
 """
 
+import itertools
 import json
 import os
 import random
@@ -10,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
@@ -149,24 +151,38 @@ def test_killed_at_random_and_without_a_broker_each_message_is_in_silver_once(ja
     assert counts["rows_in"] == len(sent) == counts["rows_published"] + counts["rows_superseded"]
 
 
-@pytest.mark.exhaustive(seconds=60)
+@pytest.mark.exhaustive(seconds=90)
 def test_a_changed_contract_is_taken_up_between_two_windows(broker, tmp_path):
-    """A column that is declared while the stream runs has values from the next window on."""
+    """A check that is declared while the stream runs judges the next windows, and a column then has their values."""
     topic = streamed.make_topic(broker)
     project = Project(tmp_path, broker, topic)
+    check = {"check": "in_range", "column": "value", "min": 0, "max": 50}
+    columns = json.loads(streamed.table(topic).model_dump_json(exclude_unset=True))["columns"]
+    values = itertools.count(101)
+
+    def send_until(is_so: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 150
+        while not is_so():
+            assert time.monotonic() < deadline, project.log.read_text()
+            send(broker, topic, [reading(2, next(values)), reading(3, 5) | {"note": "mild"}])
+            time.sleep(6)
+
     send(broker, topic, [reading(1, 1)])
     with project.streaming():
         project.wait_for({1: 1.0})
-        project.write_table(topic, {}, checks=[{"check": "in_range", "column": "value", "min": 0, "max": 50}])
-        deadline = time.monotonic() + 150
-        value = 100
-        while True:
-            value += 1
-            send(broker, topic, [reading(2, value), reading(3, 5)])
-            time.sleep(6)
-            if streamed.counted(project.settings)["rows_quarantined"]:
-                break
-            assert time.monotonic() < deadline, project.log.read_text()
+        project.write_table(topic, {}, checks=[check])
+        send_until(lambda: streamed.counted(project.settings)["rows_quarantined"])
+        project.write_table(topic, {}, checks=[check], columns=columns | {"note": "string"})
+        send_until(lambda: "note" in column_names(project) and notes(project).get(3) == "mild")
+    assert notes(project) | {2: None} == {1: None, 2: None, 3: "mild"}
+
+
+def column_names(project: Project) -> list[str]:
+    return DeltaTable(project.settings.path("silver", "readings")).to_pyarrow_table().column_names
+
+
+def notes(project: Project) -> dict[int, str | None]:
+    return {row["sensor"]: row["note"] for row in rows_of(project.settings.path("silver", "readings"), ["sensor", "note"])}
 
 
 @pytest.mark.parametrize(

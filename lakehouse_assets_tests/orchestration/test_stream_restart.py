@@ -181,7 +181,7 @@ def test_the_new_process_is_the_same_command_without_the_old_java(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
     command = [sys.executable, "-W", "ignore", str(script), "stream", "the readings"]
     # The stand-in for Java has the same output: while it lives, there is no end.
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    first, second = done.stdout.splitlines()
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    first, second = result.stdout.splitlines()
     assert first == second
     assert first.endswith(" stream the readings")
