@@ -3,11 +3,14 @@
 Belongs here: bounds that the light client reads. Does not: its requests (sources/test_kafka_client), or windows.
 """
 
+import time
+
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lakehouse_assets.sources.kafka_client import open_topic
+from lakehouse_assets.sources.kafka_client import Topic, open_topic
+from lakehouse_assets.sources.kafka_ranges import Offsets
 from lakehouse_assets_tests.e2e import streamed
 from lakehouse_assets_tests.e2e.streamed import reading, send
 
@@ -27,6 +30,14 @@ def begin(broker, topic: str, partition: int, name: str) -> Producer:
     return producer
 
 
+def wait_for_bounds(client: Topic, expected: tuple[Offsets, Offsets]) -> None:
+    """The broker marks the end of a transaction a moment after it has confirmed it."""
+    deadline = time.monotonic() + 30
+    while (bounds := client.bounds()) != expected:
+        assert time.monotonic() < deadline, f"{bounds} is not {expected}"
+        time.sleep(0.05)
+
+
 def test_bounds_end_after_the_last_committed_message(broker, topic, on):
     send(broker, topic, [reading(0, n) for n in range(10)], partitions=4)
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -37,10 +48,10 @@ def test_bounds_end_after_the_last_committed_message(broker, topic, on):
     under_way = begin(broker, topic, 1, "under way")
     begin(broker, topic, 2, "only aborted").abort_transaction()
     with open_topic(on, topic) as client:
-        assert client.bounds() == ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 4, 2: 2, 3: 0})
+        wait_for_bounds(client, ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 4, 2: 2, 3: 0}))
         under_way.commit_transaction()
-        bounds = client.bounds()
-    assert bounds == ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 6, 2: 2, 3: 0})
+        bounds = ({0: 4, 1: 0, 2: 0, 3: 0}, {0: 10, 1: 6, 2: 2, 3: 0})
+        wait_for_bounds(client, bounds)
     properties = {"bootstrap.servers": broker.address, "group.id": "test", "isolation.level": "read_committed"}
     consumer = Consumer(properties)
     alone = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30) for p in range(4)}
