@@ -66,6 +66,7 @@ LOSSLESS = {
 JSON_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 _NESTED = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
 _FIELD = re.compile(r"\s*(`(?:[^`]|``)*`|[^\s`<>,:()]+)(?:\s*:|\s)\s*(\S.*)", re.DOTALL)  # a backquoted name may hold any sign
+_PLAIN = re.compile(r"[a-z_]\w*(?:\([^()<>`]*\))?(?: [a-z_]\w*)*")  # such as interval day to second, or time(6)
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|.", re.DOTALL)
 
 
@@ -89,12 +90,13 @@ def parse_type(text: str) -> SparkType:
 
 def _parse_plain(text: str) -> SparkType:
     names = text.lower().split()
+    plain = " ".join(names)
     if decimal := re.fullmatch(r"(?:decimal|numeric|dec)(\(.*\))?", "".join(names)):
         precision, scale = data_type(f"decimal{decimal[1] or '(10,0)'}")[8:-1].split(",")
         return Decimal(int(precision), int(scale))
-    if not names or not all(re.fullmatch(r"[a-z_]\w*", name) for name in names):
+    if not _PLAIN.fullmatch(plain):
         raise ValueError(f"{text!r} is no type: a name or a bracket of it is wrong or missing")
-    return Atom(" ".join([ALIASES.get(names[0], names[0]), *names[1:]]))  # such as interval day to second
+    return Atom(" ".join([ALIASES.get(names[0], names[0]), *names[1:]]))
 
 
 def _parse_struct(text: str, parts: list[str]) -> Struct:

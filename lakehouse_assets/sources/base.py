@@ -13,10 +13,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.source import safe_name
-from lakehouse_assets.contracts.spark_types import common_type
+from lakehouse_assets.contracts.spark_types import common_type, sql_type, type_of_json
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import java_causes
 
@@ -106,6 +107,11 @@ class ReadsInOnePass(Protocol):
         ``_columns``: computing it is what looks at each row's.
         """
         ...
+
+
+def type_text(kind: DataType) -> str:
+    """Return a type of Spark as SQL text, with quotes around odd names of fields: `simpleString` has none."""
+    return sql_type(type_of_json(kind.jsonValue()))
 
 
 def small_frame(spark: SparkSession, types: Mapping[str, pa.DataType], rows: Sequence[Sequence[Any]]) -> DataFrame:

@@ -82,7 +82,7 @@ class TableReader:
             )
         except base.SCAN_ERRORS as error:
             raise scan.as_source_error(error) from None
-        types = {name: field.dataType.simpleString() for name, field in zip(names, scan.schema, strict=True)}
+        types = {name: base.type_text(field.dataType) for name, field in zip(names, scan.schema, strict=True)}
         respelled = bronze_names.respelled_columns(spellings)
         by_window = dict.fromkeys
         return Extraction(frame, {}, by_window(windows, names), {}, by_window(windows, types), by_window(windows, respelled))

@@ -14,6 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.spark_table import SparkTableSource
+from lakehouse_assets.contracts.spark_types import parse_type, sql_type
 from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
@@ -122,6 +123,13 @@ def test_a_format_with_options_and_values_of_every_type(spark, settings):
         "At": "2024-03-01T12:00:00.000000Z", "n": "1", "s": '{"a":[1,null]}', "b": "/wA=", "m": '{"k":1.50}', "nothing": None,
         "weird._x20_name": "x", "x70__extracted_at": "2", "x5f_c0": "3",
     }  # fmt: skip
+
+
+def test_types_are_texts_that_can_be_read_again(spark, settings, shop):
+    create(spark, "t", "SELECT timestamp'2024-03-01' AS at, 1 AS n, array(named_struct('first name', 'x')) AS s, 1.5 AS d")
+    types = reader(settings, table="shop_22.t").read(spark, [day(1)]).types[day(1)]
+    assert types == {"At": "timestamp", "n": "int", "s": "array<struct<`first name`: string>>", "d": "decimal(2,1)"}
+    assert [sql_type(parse_type(text)) for text in types.values()] == [*types.values()]
 
 
 def test_snapshots_arrive_by_the_calendar_and_have_the_whole_table(spark, settings, shop):

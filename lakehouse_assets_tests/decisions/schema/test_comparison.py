@@ -97,6 +97,13 @@ def test_an_invalid_type_is_refused(text):
         parse_type(text)
 
 
+@pytest.mark.parametrize("text", ["time(6)", "geography(ogc:crs84, spherical)", "interval day to second"])
+def test_a_type_of_a_later_spark_is_a_type_of_its_own(text):
+    assert sql_type(type_of_json(text)) == text
+    nested = f"struct<`first name`: {text}, n: map<string, {text}>>"
+    assert sql_type(parse_type(nested)) == nested
+
+
 def test_a_type_is_the_same_read_from_text_and_from_a_schemas_json():
     json = {"type": "struct", "fields": [
         {"name": "a b", "type": "long", "nullable": True, "metadata": {}},
