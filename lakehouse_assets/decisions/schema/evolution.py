@@ -6,7 +6,7 @@ Belongs here: the columns that batches add or widen. Does not: whether that quar
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.columns import Column, declared_type
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.spark_types import SparkType, keyed_otherwise, parse_type, sql_type, unfit_fields
@@ -20,6 +20,8 @@ ANOTHER = "the table has another column of this name: declare it under a name of
 
 UNFIT = "a field within has a name with spaces or any of ,;{}()=, which Delta refuses: have it renamed at the source"
 HASHED = "the surrogate key is a hash of the column, and would change: have the type changed at the source"
+UNSTORED = "silver has no such type: declare the column as string, have it sent as another type, or ignore it"
+FOLDERS = "layout: partition_by has the column, and this type makes no folders: have the type changed at the source"
 KEYED = "a map within has keys that are no text, which JSON does not have: have it changed at the source, or ignore the column"
 
 
@@ -59,11 +61,7 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     promised, arrived = _promised_types(spec), arrived_columns(record, spec)
     comparison = compare(promised, arrived, spec.schema_policy)
     comparison = _with_twice_read(comparison, spec, arrived)
-    names = {name.lower() for name in spec.published_columns}
-    refused = {name: ANOTHER for name in comparison.result if name not in promised and name.lower() in names}
-    refused |= {name: UNFIT for name, kind in comparison.result.items() if kind and unfit_fields(kind)}
-    refused |= {name: KEYED for name, kind in comparison.result.items() if kind and keyed_otherwise(kind)}
-    refused |= dict.fromkeys(_hashed_otherwise(spec, comparison.result), HASHED)
+    refused = _refused_columns(spec, promised, comparison.result)
     added = {name for name in comparison.result if name not in promised and name not in refused}
     comparison = replace(comparison, differences=tuple(
         replace(d, outcome="quarantined", advice=refused[d.column]) if d.outcome == "widened" and d.column in refused else d
@@ -81,6 +79,39 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     evolved = {name: sql_type(kind) if (kind := result.get(name)) else "string" for name in recorded}
     after = _with(spec, {name: _parse_known_type(text) for name, text in evolved.items()})
     return Plan(after, with_uses(comparison, _by_source(spec, readers or {})), dict(sorted(evolved.items())))
+
+
+def _refused_columns(
+    spec: EffectiveTable, promised: Mapping[str, SparkType | None], types: Mapping[str, SparkType | None]
+) -> dict[str, str]:
+    """Return columns of bronze that cannot have these types, each with the advice. ``promised``: the contract's types."""
+    names = {name.lower() for name in spec.published_columns}
+    refused = {name: UNSTORED for name, kind in types.items() if kind and not _is_declarable(kind)}
+    refused |= {name: ANOTHER for name in types if name not in promised and name.lower() in names}
+    refused |= {name: UNFIT for name, kind in types.items() if kind and unfit_fields(kind)}
+    refused |= {name: KEYED for name, kind in types.items() if kind and keyed_otherwise(kind)}
+    changed = {name: kind for name, kind in types.items() if promised.get(name) != kind}
+    refused |= {name: FOLDERS for name, kind in changed.items() if _unfits_folders(spec, name, kind)}
+    return refused | dict.fromkeys(_hashed_otherwise(spec, types), HASHED)
+
+
+def _is_declarable(kind: SparkType) -> bool:
+    """Whether a column may be declared with this type."""
+    try:
+        declared_type(sql_type(kind))
+    except ValueError:
+        return False
+    return True
+
+
+def _unfits_folders(spec: EffectiveTable, source: str, kind: SparkType | None) -> bool:
+    """Whether silver could no longer be partitioned as declared, if this column of bronze had this type."""
+    layout = spec.layout
+    read = {spec.source_column(name) for each in layout.columns for name in layout.sources_of(each)} if layout else set[str]()
+    if layout is None or not layout.partition_by or source not in {safe_name(name) for name in read}:
+        return False
+    types = {name: column.type for name, column in _with(spec, {source: kind}).published_columns.items()}
+    return layout.mistake(types, spec.pii_columns, spec.key) is not None
 
 
 def staged_table(spec: TableSpec, log: Iterable[Decision], records: Iterable[ExtractionRecord]) -> StagedTable:
@@ -128,7 +159,11 @@ def _promised_type(column: Column) -> SparkType | None:
 
 
 def _parse_known_type(text: str | None) -> SparkType | None:
-    return parse_type(text) if text else None
+    """The type that a record has; none also of a text that is no type: records of earlier versions have such."""
+    try:
+        return parse_type(text) if text else None
+    except ValueError:
+        return None
 
 
 def _with_twice_read(comparison: Comparison, spec: EffectiveTable, arrived: Mapping[str, SparkType | None]) -> Comparison:

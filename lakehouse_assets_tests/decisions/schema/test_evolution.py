@@ -135,6 +135,45 @@ def test_fields_that_delta_refuses_are_always_quarantined(promised):
         readings(columns={**BASE, "more": "struct<`b c`: int>"})
 
 
+@pytest.mark.parametrize(
+    ("promised", "arrived"),
+    [({}, "variant"), ({}, "interval day to second"), ({}, "string collate utf8_lcase"), ({}, "struct<>"), ({}, "time(6)"),
+     ({}, "array<struct<a: geometry(ogc:crs84, any)>>"), ({"more": "struct<a: int>"}, "struct<a: int, b: variant>")],
+)  # fmt: skip
+def test_a_type_that_silver_cannot_have_is_always_quarantined(promised, arrived):
+    spec = readings(columns={**BASE, **promised}, schema=EVOLVE)
+    result = plan(spec, batch(1, {"more": arrived}))
+    assert [(d.column, d.outcome) for d in result.comparison.differences] == [("more", "quarantined")]
+    assert "silver has no such type" in result.comparison.differences[0].advice
+    assert (types(result.after), result.evolved) == ({**BASE, **promised}, {})
+
+
+@pytest.mark.parametrize("text", ["struct<first name:string>", "struct<a:string,A:string>", "map<string>"])
+@pytest.mark.parametrize("policy", ["evolve", "ignore", "quarantine"])
+def test_a_recorded_type_that_cannot_be_read_is_an_unknown_one(text, policy):
+    """Records of earlier versions have such texts."""
+    spec = readings(columns=BASE, schema={"new_columns": policy})
+    result = plan(spec, batch(1, {"more": text}))
+    assert [(d.column, d.arrived) for d in result.comparison.differences] == [("more", "untyped")]
+    assert result.evolved == ({"more": "string"} if policy == "evolve" else {})
+
+
+@pytest.mark.parametrize(
+    ("layout", "outcome"),
+    [({"partition_by": ["hour"]}, "quarantined"),
+     ({"partition_by": ["part"], "derived": {"part": {"type": "int", "expr": "hour % 4"}}}, "quarantined"),
+     ({"cluster_by": ["hour"]}, "widened"), (None, "widened")],
+)  # fmt: skip
+def test_a_partition_column_keeps_a_type_that_makes_folders(layout, outcome):
+    spec = readings(columns=BASE, schema=EVOLVE, **({"layout": layout} if layout else {}))
+    result = plan(spec, batch(1, {"hour": "double"}))
+    assert [(d.column, d.outcome) for d in result.comparison.differences] == [("hour", outcome)]
+    assert result.after.columns["hour"].type == ("int" if outcome == "quarantined" else "double")
+    assert ("layout: partition_by" in result.comparison.differences[0].advice) == (outcome == "quarantined")
+    # Another type that makes folders is taken.
+    assert plan(spec, batch(1, {"hour": "bigint"})).evolved == {"hour": "bigint"}
+
+
 def test_a_null_column_is_added_when_it_has_a_type():
     result = plan(EVOLVES, batch(1, {"note": "void", "more": "struct<a: void, b: array<void>>"}))
     assert result.evolved == {"more": "struct<a: string, b: array<string>>"}
