@@ -153,7 +153,8 @@ def find_unpaired_quotes(spark: SparkSession, paths: Sequence[str], quote: str) 
 
 
 def _quoting(source: FilesSource) -> dict[str, str]:
-    return {"sep": source.delimiter, "quote": source.quote, "escape": source.quote}
+    # Spark reads one backslash as the beginning of an escape, such as \t.
+    return {"sep": source.delimiter.replace("\\", r"\\"), "quote": source.quote, "escape": source.quote}
 
 
 def _strings(names: Sequence[str]) -> StructType:

@@ -112,7 +112,7 @@ def test_values_stay_as_they_came(read, line: str, value: str | None) -> None:
 ALPHABET = ["a", "b", " ", "\t", ",", "|", ";", ".", "\\", '"', "'", "#", "\0", "\x1f", "é", "\U0001f600", "\ufffd", "\u2028"]
 
 
-@pytest.mark.parametrize("delimiter", [",", "|", "\t", ".", "a", "é"])
+@pytest.mark.parametrize("delimiter", [",", "|", "\t", "\\", ".", "a", "é"])
 def test_a_line_that_is_split_gives_what_the_parser_gives(read, monkeypatch: pytest.MonkeyPatch, delimiter: str) -> None:
     chance = random.Random(7)
     # Delimiters often, quotes seldom: most lines are split, and many of those have the right number of fields.

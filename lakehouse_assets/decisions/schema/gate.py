@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
-from lakehouse_assets.contracts.source import safe_name, source_name
+from lakehouse_assets.contracts.source import FilesSource, safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import Outcome
@@ -18,6 +18,7 @@ from lakehouse_assets.decisions.schema.evolution import Plan
 
 # The check that speaks of each kind of difference.
 CHECKS = {"missing": "source_columns", "new": "new_columns", "type": "source_types", "case": "source_names"}
+SEPARATORS = (";", "\t", "|", ",")
 NAMED, MOST_DIFFERENCES = 20, 200
 
 
@@ -91,9 +92,10 @@ def _missing(
     never = [f"{name} (from {spec.source_column(name)!r})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
-        text = f"no source has ever had the column of {', '.join(never)}; it has {has}. Mend `from:` in defs.yaml"
+        cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
+        text = f"no source has ever had the column of {', '.join(never)}; it has {has}. {cause or 'Mend `from:` in defs.yaml'}"
         fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
-        way = "mend `from:` in defs.yaml, and release"
+        way = "correct source.delimiter, and run again" if cause else "mend `from:` in defs.yaml, and release"
         absent = {name: source for name, source in missing.items() if source.lower() not in had}
         lacking = [Difference(s, spec.columns[name].type, "", fate, way, "missing", s) for name, s in absent.items()]
         return [schema_outcome(CHECKS["missing"], lacking, text)]
@@ -121,6 +123,15 @@ def _missing(
     has = f"; undeclared columns: {first_of(others, NAMED)}" if others else ""
     text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}"
     return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
+
+
+def _likely_cause(spec: TableContract, record: ExtractionRecord) -> str:
+    """Return what may be wrong about a file that has none of the columns; empty where it is not known."""
+    if not isinstance(spec.source, FilesSource) or spec.source.format != "csv" or len(record.columns) != 1:
+        return ""
+    [only] = map(source_name, record.columns)
+    signs = [sign for sign in SEPARATORS if sign in only and sign != spec.source.delimiter]
+    return f"Its only column is a header that is not split: is `source.delimiter` {signs[0]!r}?" if signs else ""
 
 
 def _texts(spec: EffectiveTable, record: ExtractionRecord, failed: Mapping[str, int]) -> list[Difference]:

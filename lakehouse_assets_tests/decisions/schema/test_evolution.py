@@ -221,6 +221,21 @@ def test_a_column_that_lacks(mode, effect, rejects):
     assert outcomes(added, batch(2), ever=["note"])["source_columns"].effect == "report"
 
 
+@pytest.mark.parametrize(
+    ("column", "source", "cause"),
+    [("sensor_x3b_hour", {}, "is `source.delimiter` ';'?"), ("sensor_x09_hour", {}, r"is `source.delimiter` '\t'?"),
+     ("sensor,hour", {"delimiter": ";"}, "is `source.delimiter` ','?"), ("sensor|hour", {"delimiter": "|"}, "Mend `from:`"),
+     ("sensors", {}, "Mend `from:`"), ("a|b", {"format": "parquet"}, "Mend `from:`")],
+)  # fmt: skip
+def test_a_header_that_is_not_split_has_a_likely_cause(column, source, cause):
+    files = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv"}
+    spec = readings(columns=BASE, source=files | source)
+    result = outcomes(spec, replace(batch(1), columns=(column,)))["source_columns"]
+    assert cause in result.message
+    # With one of the columns there, something else is wrong.
+    assert "Mend `from:`" in outcomes(spec, replace(batch(1), columns=(column, "value")))["source_columns"].message
+
+
 def test_a_name_in_another_letter_case_is_rejected_where_it_matters():
     spec = readings(columns=BASE)
     result = outcomes(spec, batch(1, respelled={"value": "Value"}))
