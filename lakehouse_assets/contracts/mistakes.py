@@ -18,6 +18,12 @@ OURS = ("gold_", "ops_")
 # Checks that Dagster shows of an asset besides those of its decisions. `test_check_names` compares them with the definitions.
 OF_SILVER = ("audit", "evidence_complete", "no_window_left_failed", "no_window_quarantined", "schema_matches_contract")
 OF_GOLD = ("audit", "calendar", "schema_matches_contract")
+# In YAML's words, by pydantic's type of mistake.
+WANTED = {
+    **dict.fromkeys(("tuple_type", "list_type"), "a list is wanted: [a, b]"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "keys with values are wanted: {key: value}"),
+    "string_type": "a text is wanted; put a number or a date between quotes",
+}
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -42,7 +48,7 @@ def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
 
 def _message(mistake: Mapping[str, Any]) -> str:
     """Return the mistake's text. What this version does not know may be of a newer one, so that the version is named."""
-    text = mistake["msg"].removeprefix("Value error, ")
+    text = WANTED.get(mistake["type"]) or mistake["msg"].removeprefix("Value error, ")
     return f"{text} ({_release()})" if "not known here; there are" in text else text
 
 

@@ -52,6 +52,16 @@ def test_null_is_no_name_elsewhere():
     assert mistake.startswith("defs.yaml:8: schema.new_columns: Input should be 'evolve'")
 
 
+@pytest.mark.parametrize(
+    ("more", "mistake"),
+    [("  owners: me\n", "owners: a list is wanted: [a, b]"),
+     ("  maintenance: 5\n", "maintenance: keys with values are wanted: {key: value}"),
+     ("  description: 5\n", "description: a text is wanted; put a number or a date between quotes")],
+)  # fmt: skip
+def test_a_value_of_another_type_is_reported_in_words_of_yaml(more, mistake):
+    assert mistakes(more) == [f"defs.yaml:7: {mistake}"]
+
+
 @pytest.mark.parametrize("more", ["  schema:\n    <<: {missing_columns: keep}\n", "  schema: {\n    <<: [{a: 1}]}\n"])
 def test_a_merge_key_is_refused_with_its_line(more):
     with pytest.raises(ConfigError, match=r"^defs\.yaml:8: merge key << is not allowed"):

@@ -65,7 +65,7 @@ def test_overrides_change_a_pack_for_one_table():
         ("same", ("packs", 0), "makes two checks 'there'"),
         ("wrong", ("packs", 0), "check 0 of pack wrong (length): length needs min, max or both"),
         ("typo", ("packs", 0, "column"), "${colum} is no parameter of the pack"),
-        (["ids"], ("packs", 0), "valid dictionary or instance"),
+        (["ids"], ("packs", 0), "keys with values are wanted"),
     ],
     ids=str,
 )

@@ -66,7 +66,7 @@ ONE = "tests:\n  - name: a\n    batches:\n      - rows: [{sensor: x}]\n        v
         (ONE.replace("published", "publish"), ":5: tests.0.batches.0.verdict: Input should be 'published'"),
         (ONE.replace("sensor: x", "sensr: x"), ":4: tests.0.batches.0.rows.0.sensr: the batch has no column 'sensr'"),
         (ONE.replace("[{sensor: x}]", "[]"), ":4: tests.0.batches.0.rows: no rows; for a batch without"),
-        (ONE.replace("[{sensor: x}]", "x"), ":4: tests.0.batches.0.rows: Input should be a valid tuple"),
+        (ONE.replace("[{sensor: x}]", "x"), ":4: tests.0.batches.0.rows: a list is wanted: [a, b]"),
         (ONE.replace("[{sensor: x}]", "[{sensor: x}]\n        window: May"), ":5: tests.0.batches.0.window: time data 'May'"),
         (ONE + "      - rows: [{sensor: x}]\n        window: 2024-01-01\n", ":7: tests.0.batches.1.window: 2024-01-01 does"),
         (ONE + ONE.partition("\n")[2], ":6: tests.1.name: another test is called 'a' too"),

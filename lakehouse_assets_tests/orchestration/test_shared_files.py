@@ -112,7 +112,7 @@ def refused(load, **texts) -> str:
         ("defaults", "severity: warning", "severty: warning", "checks: not_empty: there is no parameter severty"),
         ("defaults", "tables:", "table:", "defaults.yaml:1: table: not known here"),
         ("defaults", "owners", "ownrs", "defaults.yaml:2: tables.ownrs: not known here"),
-        ("defaults", '["team:all"]', "7", "defaults.yaml:2: tables.owners: Input should be a valid tuple"),
+        ("defaults", '["team:all"]', "7", "defaults.yaml:2: tables.owners: a list is wanted: [a, b]"),
         ("defaults", "severity: warning", "severity: grave", "defaults.yaml:4: checks.not_empty.severity: Input"),
         ("table", "check: not_empty", "check: not_empty, severity: grave", "defs.yaml:14: checks.0.not_empty.severity: Input"),
         ("table", "- checked", "- cheked", "defs.yaml:11: packs.0: there is no pack 'cheked'; there are checked, bounded"),
