@@ -4,8 +4,9 @@ Belongs here: the shape of `source:`, and safe names (pure). Does not: listing o
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -24,6 +25,8 @@ ENCODINGS = {
     **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin-1", "latin1"), "iso-8859-1"),
 }
 
+# What a file's content is read by.
+READING = ("format", "encoding", "delimiter", "quote", "multiline", "fields")
 REFUSED_BY_DELTA = " ,;{}()\n\t="
 _ESCAPED = "(?:0[0-9a-f]|1[0-9a-f]|20|28|29|2c|3b|3d|7b|7d|7f|45|50|58|5f|65|70|78)"  # the codes that safe_name writes
 _UNSAFE = f"[{re.escape(REFUSED_BY_DELTA)}\x00-\x1f\x7f]"
@@ -186,6 +189,14 @@ class FilesSource(SourceKind):
                 )
         if self.settled is not None:
             self.settled.refuse_cadence(self.path, cadence)
+
+    def reads_like(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether the same files give the same rows as by ``recorded``, an earlier `source:` of files as JSON."""
+        if recorded.get("kind") != self.kind:
+            return True  # other files, with another fingerprint
+        today = self.model_dump(mode="json", include=set(READING))
+        defaults = {name: type(self).model_fields[name].default for name in READING}
+        return {**defaults, **today} == {**defaults, **{name: recorded[name] for name in READING if name in recorded}}
 
     @property
     def medium(self) -> str:

@@ -76,6 +76,12 @@ class SourceKind(StrictModel):
         """Whether fingerprints need Spark: a run then starts its session before it asks for them."""
         return False
 
+    def reads_like(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether the same content gives the same rows as by ``recorded``, an earlier `source:` of the table as JSON. If not,
+        quarantined windows are read again.
+        """
+        return True
+
     def refuse_extraction(self, cadence: Cadence, mode: str, delete_when: str | None) -> None:
         """Raise ValueError for windows or a mode that the source cannot have."""
 

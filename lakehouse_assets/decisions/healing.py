@@ -20,9 +20,10 @@ NextStep = Literal["nothing", "source", "daemon", "running", "retry", "stopped",
 class WindowFacts:
     """The recorded facts of one closed window.
 
-    ``has_arrived``: the source has it. ``is_fresh``: its newest extraction is of the source's latest version. ``is_current``:
-    that one is also judged, applied and known to Dagster. ``rows_quarantined``: of its newest judged extraction (0: a batch
-    without rows); None: none. ``failed_at``: the ends of failed tries since the source last reported it, oldest first.
+    ``has_arrived``: the source has it. ``is_fresh``: its newest extraction is of the source's latest version; if it is in
+    quarantine, also read by today's `source:`. ``is_current``: that one is also judged, applied and
+    known to Dagster. ``rows_quarantined``: of its newest judged extraction (0: a batch without rows); None: none.
+    ``failed_at``: the ends of failed tries since the source last reported it, oldest first.
     ``has_failed_alone``: in one of them it was the only window. ``is_running``: an unfinished run or backfill includes it.
     ``reported_at``: when the source reported its latest version; only of windows that are not current.
     """

@@ -17,6 +17,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.failure_isolation import FailureIsolation, halves
+from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.pipeline import read_windows
@@ -39,8 +40,8 @@ LOOKED_UP = ("p_extracted_at", "extraction_seq", "_corrupt_record")
 
 def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecord]:
     """Ingest these windows' batches into bronze and return each one's newest extraction; windows that have not arrived are left
-    out. A window whose source has not changed since it was extracted is not read again. Raises SourceError, after the readable
-    windows are in bronze and on record.
+    out. A window whose source has not changed since it was extracted is not read again, unless it is quarantined and today's
+    `source:` reads it otherwise. Raises SourceError, after the readable windows are in bronze and on record.
     """
     with table_lock(run.settings, run.table):
         # Without the logs, what is decided would be written over. Other damage may be mended by what arrives; but where the
@@ -53,12 +54,13 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         starts = {window.start for window in windows}
         records = [r for r in logs.extractions(run.settings, run.table) if r.p_extracted_at in starts]
         newest = ledger.latest_extractions(records)
-        waiting = ledger.undecided_extractions(records, logs.decisions(run.settings, run.table))
-        written_again = find_written_again(run, waiting)
+        decisions = logs.decisions(run.settings, run.table)
+        waiting = ledger.undecided_extractions(records, decisions)
+        again = find_written_again(run, waiting) | windows_to_read_again(run.spec, newest, decisions)
         todo = {
             window: text
             for window, text in sorted(arrived.items())
-            if window.start in written_again or _is_news(run.spec, newest.get(window.start), text)
+            if window.start in again or _is_news(run.spec, newest.get(window.start), text)
         }
         if todo:
             undecided = {record.p_extracted_at for record in waiting}

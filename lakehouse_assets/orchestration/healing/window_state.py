@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
+from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
@@ -63,7 +64,8 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
     first: dict[datetime, datetime] = {}
     for record in records:
         first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
-    current = ledger.current_decisions(logs.decisions(settings, spec.name))
+    decisions = logs.decisions(settings, spec.name)
+    current, again = ledger.current_decisions(decisions), windows_to_read_again(spec, newest, decisions)
     # The last decision counts: a release that was killed half way is still to be applied.
     applied = {batch for batch, decision in current.items() if decision.applied_at}
     quarantined: dict[datetime, int | None] = {}
@@ -78,7 +80,7 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
         record, fingerprint = newest.get(window.start), arrived.get(window.key)
         if spec.extraction.stream:  # what it took is on record, and never changes
             fingerprint = record.fingerprint[:digits] if record is not None else UNREAD
-        is_fresh = record is not None and record.fingerprint[:digits] == fingerprint
+        is_fresh = record is not None and record.fingerprint[:digits] == fingerprint and window.start not in again
         is_applied = record is not None and (window.start, record.extraction_seq) in applied
         facts[window] = WindowFacts(
             window,
@@ -156,8 +158,8 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     """Whether some window may need a run that nobody requested. Reads the instance and the logs.
 
     True where a source was reported after its window was last materialized, or has another version than was last extracted
-    (it may have changed while a run passed over it); where a decision is not applied; and where the lake lacks what the
-    instance has on record (it is new, or an older copy).
+    (it may have changed while a run passed over it); where a decision is not applied; where a quarantined window is to be read
+    by other keys of `source:`; and where the lake lacks what the instance has on record (it is new, or an older copy).
     """
     reported, materialized = (
         instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
@@ -178,7 +180,7 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     decisions = logs.decisions(settings, spec.name)
     decided = {decision.batch for decision in decisions}
     undecided = any((record.p_extracted_at, record.extraction_seq) not in decided for record in newest.values())
-    return undecided or bool(ledger.unapplied_decisions(decisions))
+    return undecided or bool(ledger.unapplied_decisions(decisions) or windows_to_read_again(spec, newest, decisions))
 
 
 def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:

@@ -176,6 +176,24 @@ def test_a_window_that_the_condition_missed_is_requested_six_hours_later(shop):
     assert shop.tick_retries() == 0
 
 
+def test_a_quarantined_window_that_is_to_be_read_otherwise_is_requested(shop):
+    shop.arrives([3, 4])
+    assert shop.run_days(3, 4)
+    otherwise = SPEC.model_copy(update={"source": SPEC.source.model_copy(update={"delimiter": ";"})})
+    counts = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3), "ruleset": otherwise.ruleset()}
+    logbook.write(shop.settings, [logbook.decided(3, p_extracted_at=window(3).start, kind="rejudged", **counts)])
+    assert shop.next() == {3: "person"}, "it was read by the rules of the first decision"
+    shop.later = timedelta(hours=7)
+    assert shop.tick_retries() == 0
+    record = ExtractionRecord("readings", window(3).start, 2, "v1", 3, (), 2, "r", datetime.now(UTC))
+    logs.record_extractions(shop.settings, [record])
+    logbook.write(shop.settings, [logbook.decided(4, p_extracted_at=window(3).start, extraction_seq=2, **counts)])
+    assert shop.next() == {3: "daemon"}
+    shop.versions[3] = "v3"  # the number of the extraction that comes
+    shop.later = timedelta(hours=9)
+    assert shop.tick_retries() == 1
+
+
 def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(shop):
     shop.arrives([1, 2])
     job = shop.definitions.resolve_implicit_global_asset_job_def()
