@@ -139,6 +139,21 @@ def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
     assert str(run("check", "validate").exception) == note
 
 
+def test_a_folder_without_defs_yaml_is_a_note(tmp_path):
+    for file in (
+        "orders/defs.yaml",
+        "orders/day.sql",
+        "flights/defs.yml",
+        "flights/day.sql",
+        "notes/readme.md",
+        "_old/a.sql",
+    ):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    (note,) = validate.undeclared_folders(tmp_path)
+    assert note == f"{tmp_path}/flights declares no table: it has day.sql, defs.yml, and no defs.yaml"
+
+
 def test_check_validate_looks_at_the_newest_file(empty_lake):
     folder = empty_lake / "landing" / "weather"
     folder.mkdir()

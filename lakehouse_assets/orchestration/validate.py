@@ -6,13 +6,28 @@ Belongs here: what `check validate` reports beyond the YAML itself. Does not: th
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from lakehouse_assets.contracts.sharing import Keys
+from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
+
+SHOWN = 5  # files that a note names
+
+
+def undeclared_folders(tables_folder: Path) -> list[str]:
+    """Return one line per folder of the tables' folder that has YAML or SQL, and no `defs.yaml` to declare a table with it."""
+    folders = sorted(path for path in tables_folder.iterdir() if path.is_dir() and not path.name.startswith((".", "_")))
+    files = {folder: [path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml", ".sql")] for folder in folders}
+    return [
+        f"{folder} declares no table: it has {first_of(sorted(path.name for path in paths), SHOWN)}, and no defs.yaml"
+        for folder, paths in files.items()
+        if paths and not any(path.name == "defs.yaml" for path in paths)
+    ]
 
 
 def unused_packs(tables: Sequence[WrittenTable]) -> list[str]:
