@@ -4,7 +4,7 @@ Belongs here: the connection (shown nowhere, errors included); names, bounds and
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,12 @@ SPARK_TYPES = {
     "timestamp without time zone": "timestamp_ntz", "bytea": "binary", "text": "string", "character varying": "string",
     "character": "string", "uuid": "string", "json": "string", "jsonb": "string",
 }  # fmt: skip
+# As `to_char` reads them.
+FORMATS = {
+    "timestamp with time zone": 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"',
+    "timestamp without time zone": 'YYYY-MM-DD"T"HH24:MI:SS.US',
+    "date": "YYYY-MM-DD",
+}
 COLUMNS = """
 SELECT a.attname, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, t.typcategory::text,
        format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(a.atttypmod, t.typtypmod))
@@ -63,13 +69,12 @@ class Postgres(Database):
     def value(self, name: str, kind: str) -> str:
         """Return SQL of a column's value as text: Spark lacks types for many of PostgreSQL's, and rounds others."""
         column = self.quote(name)
-        formats: Mapping[str, str] = {
-            "timestamp with time zone": f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
-            "timestamp without time zone": f"to_char({column}, 'YYYY-MM-DD\"T\"HH24:MI:SS.US')",
-            "date": f"to_char({column}, 'YYYY-MM-DD')",
-        }
-        if kind in formats:
-            return f"CASE WHEN isfinite({column}) THEN {formats[kind]} ELSE {column}::text END"
+        if kind in FORMATS:
+            time = f"({column} AT TIME ZONE 'UTC')" if kind in self.zoned_times else column
+            has_format = f"isfinite({column}) AND {time} >= '0001-01-01'"
+            # Before Christ, to_char leaves out the era. Without its space, the text is no date of Spark either.
+            text = f"replace({time}::text, ' BC', 'BC')"
+            return f"CASE WHEN {has_format} THEN to_char({time}, '{FORMATS[kind]}') ELSE {text} END"
         if kind == "bytea":
             return f"replace(encode({column}, 'base64'), chr(10), '')"
         return f"to_json({column})::text" if name in self._composite else f"{column}::text"

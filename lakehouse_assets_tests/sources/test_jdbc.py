@@ -62,6 +62,11 @@ VALUES = [
     ("timestamptz", "'infinity'", "infinity"),
     ("timestamp", "'2024-03-01 12:00'", "2024-03-01T12:00:00.000000"),
     ("date", "'2024-03-01'", "2024-03-01"),
+    ("timestamptz", "'0001-12-31 23:00:00+00 BC'", "0001-12-31 23:00:00BC"),
+    ("timestamptz", "'0001-01-01 00:00:00+00'", "0001-01-01T00:00:00.000000Z"),
+    ("timestamp", "'0044-03-15 12:00 BC'", "0044-03-15 12:00:00BC"),
+    ("timestamp", "'-infinity'", "-infinity"),
+    ("date", "'0044-03-15 BC'", "0044-03-15BC"),
     ("bytea", r"'\x" + "ff00" * 40 + "'", b64encode(b"\xff\x00" * 40).decode()),
     ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     ("jsonb", """'{"b": [1, 2.50], "a": null}'""", '{"a": null, "b": [1, 2.50]}'),
@@ -79,6 +84,10 @@ def test_values(spark, database, reader) -> None:
     extraction = reader().read(spark, [day(1)])
     [row] = extraction.frame.collect()
     assert [row[f"v{n}"] for n in range(len(VALUES))] == [text for *_, text in VALUES]
+    kinds = {"timestamptz": "timestamp", "timestamp": "timestamp_ntz", "date": "date"}
+    casts = [f"try_cast(v{n} AS {kinds[kind]}) IS NULL" for n, (kind, *_) in enumerate(VALUES) if kind in kinds]
+    outside = [text.endswith(("BC", "infinity")) for kind, _, text in VALUES if kind in kinds]
+    assert [*extraction.frame.selectExpr(*casts).first()] == outside, "a time before Christ is none of silver"
     assert (row["p_extracted_at"].date(), row["_source_file"], row["_corrupt_record"]) == (day(1).start.date(), "SHOP: t", None)
     assert row["_columns"] == list(extraction.columns[day(1)]) == ["at", *(f"v{n}" for n in range(len(VALUES)))]
 
