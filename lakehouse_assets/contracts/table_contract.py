@@ -72,7 +72,7 @@ class AlertSpec(StrictModel):
 
     webhooks: tuple[str, ...] = ()
     """Names of variables without their prefix: `OPS_HOOK` is `LAKEHOUSE_SECRET_OPS_HOOK`, an `http(s)://` address that takes a
-    JSON POST."""
+    JSON POST. Its query is sent with it."""
     slack: tuple[str, ...] = ()
     """The same, each an [Apprise](https://github.com/caronc/apprise) address (`slack://…`)."""
     emails: tuple[str, ...] = ()

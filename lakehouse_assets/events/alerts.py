@@ -8,7 +8,7 @@ A new alert channel is an entry of `CHANNELS` (and `channel_address`, if it is n
 
 from collections.abc import Sequence
 from typing import Protocol
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import apprise
 
@@ -67,7 +67,10 @@ def channel_address(channel: Channel, settings: Settings) -> str:
 def _webhook(url: str) -> str:
     for scheme, kind in SCHEMES.items():
         if url.startswith(scheme):
-            return kind + url.removeprefix(scheme)
+            address, _, query = url.removeprefix(scheme).partition("?")
+            # Apprise sends what has a hyphen before its name; everything else is an option of Apprise.
+            options = [(f"-{name}", value) for name, value in parse_qsl(query, keep_blank_values=True)]
+            return f"{kind}{address}{'?' if options else ''}{urlencode(options, quote_via=quote)}"
     return url
 
 

@@ -5,6 +5,7 @@ import shutil
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qsl, urlsplit
 
 import dagster as dg
 import pytest
@@ -13,7 +14,7 @@ from pydantic import SecretStr
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import EnvironmentMissing
-from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new
+from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new, send_message
 from lakehouse_assets.orchestration import notify as announcing
 from lakehouse_assets.orchestration.notify import send_alerts
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
@@ -26,10 +27,11 @@ GOLD = [{"name": "days", "sql": "days.sql", "key": ["day"]}]
 
 @pytest.fixture
 def server():
-    """A web server that keeps what it is sent, and answers with `status`."""
+    """A web server that keeps what it is sent and the last `path`, and answers with `status`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
+            self.server.path = self.path
             self.server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(self.server.status)
             self.end_headers()
@@ -72,6 +74,21 @@ def test_the_logs_are_read_again_only_once_they_have_changed_or_there_was_troubl
 
 def ops(settings, server):
     return settings.model_copy(update={"secrets": {"OPS": SecretStr(f"http://127.0.0.1:{server.server_port}/hook")}})
+
+
+@pytest.mark.parametrize(
+    "query", ["", "api-version=1&sp=%2Ftriggers%2Frun&Sig=a%2Bb%3D%26c", "token=x&empty=", "verify=no&method=get&format=html"]
+)
+def test_a_webhook_receives_the_query_of_its_address(settings, server, query):
+    address = f"http://127.0.0.1:{server.server_port}/a%2Fb/hook{'?' if query else ''}{query}"
+    settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(address)}})
+    send_message(readings(alerts={"webhooks": ["OPS"]}), settings, ("webhook", "OPS"), "title", "body")
+    sent = urlsplit(server.path)
+    assert (sent.path, parse_qsl(sent.query, keep_blank_values=True)) == (
+        "/a%2Fb/hook",
+        parse_qsl(query, keep_blank_values=True),
+    )
+    assert server.got[0]["title"] == "title"
 
 
 def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(settings, server):
