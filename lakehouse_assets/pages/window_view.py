@@ -12,7 +12,7 @@ from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.guarded_table import HISTORY
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.decisions.drift.excess import Excess
-from lakehouse_assets.decisions.drift.messages import finding_of
+from lakehouse_assets.decisions.drift.messages import finding_of, unwatched_of
 from lakehouse_assets.decisions.drift.slice_messages import describe_conditions, describe_excess
 from lakehouse_assets.decisions.gate import group_of, is_unwaivable
 from lakehouse_assets.pages.history import PageHistory, WindowState, bad_outcomes, outcomes_by_check
@@ -114,8 +114,10 @@ def figure(value: Any, name: str = "") -> str:
 
 def _drift_values(drift: Mapping[str, Any]) -> dict[str, Any]:
     """Return the verdict of drift, and the recorded result of each feature and stratum, the strangest first."""
+    message = drift.get("message") or ""
     return {
-        "message": drift.get("message") or "",
+        "message": finding_of(message),
+        "unwatched": unwatched_of(message),
         "status": drift.get("status") or "",
         "p_value": drift.get("p_value"),
         "windows_known": drift.get("windows_known"),

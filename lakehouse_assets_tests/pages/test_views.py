@@ -17,7 +17,7 @@ from lakehouse_assets.pages import charts, fragments, overview, window_view
 from lakehouse_assets.pages import history as history_module
 from lakehouse_assets.pages.history import PageHistory, WindowState, state_of
 from lakehouse_assets.pages.names import page_url, window_file, window_name, window_path
-from lakehouse_assets.pages.render import figure_json
+from lakehouse_assets.pages.render import figure_json, render
 from lakehouse_assets.pages.samples import choose_rows
 from lakehouse_assets.pages.table_view import calendar_years, why
 from lakehouse_assets_tests.logbook import outcome
@@ -172,12 +172,18 @@ def test_the_band_of_a_feature_follows_its_season():
     assert plain["data"][1]["name"] == "baseline, middle half"
 
 
-def test_what_is_not_watched_is_no_reason_of_a_window():
-    shown = history(quarantined(1, "readings", "value is higher; not watched: restless, whose windows differ"))
+def test_what_is_not_watched_is_a_line_of_its_own_and_no_reason_of_a_window():
+    shown = history(quarantined(1, "readings", "value is higher; not watched: restless at <b>, whose windows differ"))
     (window,) = shown.windows
     assert why(window) == "drift: value is higher"
     values = window_view.window_view(shown, window, None, (None, None))
     assert [each["message"] for each in values["bad"]] == ["value is higher"]
+    assert (values["drift"]["message"], values["drift"]["unwatched"]) == (
+        "value is higher",
+        "restless at <b>, whose windows differ",
+    )
+    page = render("window", "../../../", values).decode()
+    assert "<p>Not watched: restless at &lt;b&gt;, whose windows differ.</p>" in page
 
 
 def test_the_levels_of_a_stream_are_lines():

@@ -88,6 +88,11 @@ def finding_of(message: str) -> str:
     return message.partition(NOT_WATCHED)[0]
 
 
+def unwatched_of(message: str) -> str:
+    """Return the part of a verdict's message about features that are not watched; empty for none."""
+    return message.partition(NOT_WATCHED)[2]
+
+
 def describe_absent(absent: Sequence[Key]) -> str:
     """Strata of the baseline that the batch has no row of; empty for none. Follows a sentence."""
     strata = list(dict.fromkeys(stratum for _, stratum in absent if stratum is not None))
