@@ -113,7 +113,7 @@ class FaultSummary:
 @dataclass(frozen=True)
 class Unseen:
     """A fault of a column, at one size, that nothing saw in ``copies`` of ``of`` copies. ``proposals``: proposed checks, as
-    YAML, that do not pass in any of these copies, and pass in their clean ones.
+    YAML, that do not pass in any of these copies, and pass in all clean ones.
     """
 
     fault: str
@@ -227,8 +227,12 @@ def list_unseen(
     removed_by_key: Collection[str],
     advice: Mapping[Copy, str],
     proposals: Mapping[str, str],
+    clean_copies: Sequence[JudgedCopy],
 ) -> list[Unseen]:
-    """Return what nothing saw, by column, fault and size. ``proposals``: YAML by name."""
+    """Return what nothing saw, by column, fault and size. ``proposals``: YAML by name; those that some clean copy fails are
+    not listed.
+    """
+    noisy = frozenset[str]().union(*[copy.proposals for copy in clean_copies])
     every: Counter[tuple[str, str, str]] = Counter()
     unseen: dict[tuple[str, str, str], list[tuple[JudgedCopy, JudgedCopy]]] = {}
     for clean, faulty in pairs:
@@ -238,7 +242,7 @@ def list_unseen(
             unseen.setdefault(key, []).append((clean, faulty))
     listed = []
     for key, missed in unseen.items():
-        failing = frozenset.intersection(*[faulty.proposals - clean.proposals for clean, faulty in missed])
+        failing = frozenset.intersection(*[faulty.proposals - noisy for _, faulty in missed])
         texts = tuple(text for name, text in proposals.items() if name in failing)
         listed.append(Unseen(*key, len(missed), every[key], texts, advice[missed[0][1].copy]))
     return sorted(listed, key=lambda each: (each.column, each.fault))

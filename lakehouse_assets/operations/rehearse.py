@@ -121,7 +121,7 @@ def _scorecard(
         windows=tuple(sorted({each.copy.window for each in copies if each.fault})),
         clean=summarize_clean(list(clean.values())),
         faults=tuple(summarize_faults(pairs, removed)),
-        unseen=tuple(list_unseen(pairs, removed, advice, proposals)),
+        unseen=tuple(list_unseen(pairs, removed, advice, proposals, list(clean.values()))),
         unchanged=len(faulty) - len(pairs),
         left_out=left_out,
         summaries={fault.name: fault.summary for fault in request.kinds},

@@ -76,12 +76,14 @@ def try_proposals(run: Run, proposals: Sequence[Proposal]) -> list[Proposal]:
 
 def suggested_checks(run: Run) -> list[tuple[Check, str]]:
     """Return the proposals as checks that only warn, under names of their own, each with its YAML; none where `suggest`
-    refuses.
+    refuses. Lists whose texts come and go are left out, as `check suggest` does.
     """
     try:
         proposals = suggest(run)
     except RefusedError:
         return []
+    windows = min(len(ledger.accepted_decisions(logs.decisions(run.settings, run.table))), TRIED)
+    proposals = [p for p in proposals if not p.tried(windows, 0).flags_too_many]
     named = [({**p.check, "severity": "warning", "name": f"proposal_{index}"}, p.yaml) for index, p in enumerate(proposals)]
     return [(CHECK.validate_python(check), text) for check, text in named]
 

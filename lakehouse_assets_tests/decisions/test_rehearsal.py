@@ -77,7 +77,7 @@ def test_rows_that_the_key_removes_do_no_harm():
     pairs = [(clean, each) for each in (*twice, warned)]
     (summary,) = summarize_faults(pairs, ["duplicated_rows"])
     assert (summary.copies, summary.harmful, summary.detections, summary.harmless) == (3, 2, 1, 1)
-    assert [each.copies for each in list_unseen(pairs, ["duplicated_rows"], {each.copy: "" for each in twice}, {})] == [1]
+    assert [each.copies for each in list_unseen(pairs, ["duplicated_rows"], {each.copy: "" for each in twice}, {}, [])] == [1]
     # Without a key, each row is published.
     (summary,) = summarize_faults(pairs, [])
     assert (summary.harmful, summary.harmless) == (3, 0)
@@ -89,10 +89,12 @@ def test_rows_that_the_key_removes_do_no_harm():
 def test_a_proposal_counts_where_it_sees_every_unseen_copy_and_no_clean_one():
     clean, noisy = judged(), judged(proposals=["p1"])
     missed = [judged(number=n, fault="unit", size="×10", column="value", proposals=p) for n, p in ((1, "ab"), (2, "a"))]
-    unseen = list_unseen([(clean, each) for each in missed], [], {missed[0].copy: "in_range"}, {"a": "A", "b": "B"})
+    unseen = list_unseen([(clean, each) for each in missed], [], {missed[0].copy: "in_range"}, {"a": "A", "b": "B"}, [clean])
     assert [(each.copies, each.of, each.proposals, each.advice) for each in unseen] == [(2, 2, ("A",), "in_range")]
     one = judged(number=1, fault="unit", column="value", proposals=["p1"])
-    assert list_unseen([(noisy, one)], [], {one.copy: ""}, {"p1": "P"})[0].proposals == ()
+    assert list_unseen([(noisy, one)], [], {one.copy: ""}, {"p1": "P"}, [noisy])[0].proposals == ()
+    # The clean copy of another window.
+    assert list_unseen([(clean, one)], [], {one.copy: ""}, {"p1": "P"}, [clean, noisy])[0].proposals == ()
 
 
 def test_false_alarms_are_counted_by_their_effect():
@@ -110,7 +112,7 @@ def test_the_shares_of_a_rehearsal():
     caught = judged(outcome(), number=1, fault="unit", size="×10", column="value")
     missed = judged(number=2, fault="nulls", size="all rows", column="value", proposals=["a"])
     pairs = [(clean, caught), (clean, missed)]
-    unseen = list_unseen(pairs, [], {missed.copy: "not_null"}, {"a": "{check: not_null}"})
+    unseen = list_unseen(pairs, [], {missed.copy: "not_null"}, {"a": "{check: not_null}"}, [clean])
     one = Rehearsal("t", 0, (AT,), CleanSummary(1), tuple(summarize_faults(pairs, [])), tuple(unseen), 3, {}, {})
     assert (one.harmful, one.detections, one.quarantined, one.share_detected) == (2, 1, 1, 0.5)
     assert one.remedies == {"{check: not_null}": 1}
