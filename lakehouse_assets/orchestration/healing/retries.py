@@ -23,6 +23,7 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.assets.window_checks import silver_check_specs
 from lakehouse_assets.orchestration.healing import window_state
+from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
 from lakehouse_assets.orchestration.healing.run_keys import FINISHED, next_run_key
@@ -60,7 +61,8 @@ def run_request(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict
 class RetryPlan:
     """The requests and check results of one tick. ``cursor``: since when failed runs count as new, the hour of the last search
     for overlooked windows, and the tables with failed windows, each with those whose tries are used up. ``warnings``: tables
-    that cannot be read, which stop no other table.
+    that cannot be read, which stop no other table. ``requests_windows``: False while `heal_and_follow` is off; windows then
+    wait.
     """
 
     cursor: str = ""
@@ -68,6 +70,7 @@ class RetryPlan:
     evaluations: list[dg.AssetCheckEvaluation] = field(default_factory=list)
     waiting: int = 0
     warnings: list[str] = field(default_factory=list)
+    requests_windows: bool = True
 
 
 def plan_retries(
@@ -83,7 +86,7 @@ def plan_retries(
     """
     by_name = {spec.name: spec for spec in specs}
     before = json.loads(cursor) if cursor else {"since": None, "hour": None, "left": {}}
-    plan = RetryPlan()
+    plan = RetryPlan(requests_windows=automation_is_on(instance))
     hour = f"{now:%Y-%m-%dT%H}"
     # Where the clock was set back, nothing has been searched for from now on.
     since = min(before["since"], (now - SLACK).isoformat()) if before["since"] else None
@@ -126,7 +129,7 @@ def _plan_table(
     statuses = window_state.read_statuses(instance, settings, spec, now)
     failed = [s for s in statuses if s.failed_tries]
     stopped = [s.window.key for s in failed if s.next_step == "stopped"]
-    due = partitions_of_ranges(spec, due_ranges(statuses, now))
+    due = partitions_of_ranges(spec, due_ranges(statuses, now)) if plan.requests_windows else []
     plan.requests += [_request(instance, settings, spec, windows, statuses, now) for windows in due]
     plan.waiting += len(failed) - len(stopped)
     if stopped != stopped_before:

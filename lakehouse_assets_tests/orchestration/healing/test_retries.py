@@ -17,7 +17,7 @@ from lakehouse_assets.decisions import retry_policy
 from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.orchestration.assets import window_steps as assets
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
-from lakehouse_assets.orchestration.healing import window_state
+from lakehouse_assets.orchestration.healing import retries, window_state
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun, execute_assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.retries import CHECK, plan_retries, window_check_keys
@@ -142,6 +142,25 @@ def test_one_bad_window_stops_in_the_end_and_the_others_are_published(shop):
     shop.tick_retries()
     assert shop.check() is True
     assert json.loads(shop.retry_cursor)["left"] == {}
+
+
+def test_failed_windows_wait_while_healing_is_switched_off(shop, monkeypatch):
+    """The check of windows whose tries are used up follows all the same."""
+    shop.arrives([7])
+    shop.poisoned = {7}
+    shop.tick()
+    assert not shop.run_days(7, 7)
+    shop.later = timedelta(hours=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(retries, "automation_is_on", lambda _: False)
+        assert shop.tick_retries() == 0
+        assert shop.next() == {7: "retry"}
+    for hours in (1, 3, 10, 30):
+        shop.later = timedelta(hours=hours)
+        assert shop.tick_retries() == 1
+    monkeypatch.setattr(retries, "automation_is_on", lambda _: False)
+    assert shop.tick_retries() == 0
+    assert shop.check() is False
 
 
 def test_a_changed_window_that_fails_is_tried_again(shop):
