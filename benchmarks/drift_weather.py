@@ -56,20 +56,20 @@ def measure_profiles(rows: pd.DataFrame, lga_off_by: float = 0.0) -> list[Measur
 
 @dataclass(frozen=True)
 class Year:
-    """Clean windows after the first 30, and windows with a fault. ``named``: those of which LGA's pressure was the farthest
-    off. ``found``: a lasting 0.05 kPa held or warned of within 3 windows. ``first_warned``: of the first 20 windows.
-    ``first_held``: of the first 30.
+    """Clean windows after the first 30, and windows with a fault. ``namings``: those of which LGA's pressure was the farthest
+    off. ``detections``: a lasting 0.05 kPa held or warned of within 3 windows. ``first_warnings``: of the first 20 windows.
+    ``first_holds``: of the first 30.
     """
 
-    clean: int = 0
-    held: int = 0
-    warned: int = 0
-    faulty: int = 0
-    held_at_once: int = 0
-    named: int = 0
-    found: int = 0
-    first_warned: int = 0
-    first_held: int = 0
+    clean_windows: int = 0
+    holds: int = 0
+    warnings: int = 0
+    faulty_windows: int = 0
+    holds_at_once: int = 0
+    namings: int = 0
+    detections: int = 0
+    first_warnings: int = 0
+    first_holds: int = 0
 
 
 def year(seed: int = 0) -> Year:
@@ -80,14 +80,14 @@ def year(seed: int = 0) -> Year:
         profiles = measure_profiles(inputs[key])
         verdict = judge(profiles, state, key)
         if i >= FIRST:
-            counts += Counter(clean=1, held=verdict.action == "hold", warned=verdict.action == "warn")
+            counts += Counter(clean_windows=1, holds=verdict.action == "hold", warnings=verdict.action == "warn")
         else:
-            counts += Counter(first_held=verdict.action == "hold", first_warned=i < 20 and verdict.action == "warn")
+            counts += Counter(first_holds=verdict.action == "hold", first_warnings=i < 20 and verdict.action == "warn")
         if i >= FIRST and (i - FIRST - seed) % EVERY == 0:
             fault = judge(measure_profiles(inputs[key], 0.1), state, key)
             named = fault.worst is not None and fault.worst.key == ("pressure_offset", "LGA")
-            counts += Counter(faulty=1, held_at_once=fault.action == "hold", named=named)
-            counts += Counter(found=_detects_within(state, {day: inputs[day] for day in keys[i : i + 3]}))
+            counts += Counter(faulty_windows=1, holds_at_once=fault.action == "hold", namings=named)
+            counts += Counter(detections=_detects_within(state, {day: inputs[day] for day in keys[i : i + 3]}))
         if verdict.action != "hold":
             state.learn(key, profiles, verdict.statistics, doubtful=_is_doubtful(verdict))
     return Year(**counts)
