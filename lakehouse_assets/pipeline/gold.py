@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 
+from pydantic import ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -95,13 +96,17 @@ class GoldTarget(Target[GoldRun]):
 
     def complete_earlier_runs(self) -> None:
         """Apply decisions that an earlier run left. Gold is decided anew if the versions of their inputs are gone, or are those
-        of other tables.
+        of other tables, or if the project no longer has the rules that made them.
         """
         self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
         last = max(self.log, key=lambda d: d.number, default=None)
         if last is None or last.applied_at is not None:
             return
-        target = GoldTarget.of_decision(self.run, last, self.log)
+        try:
+            target = GoldTarget.of_decision(self.run, last, self.log)
+        except ValidationError:
+            self.run.step("rules_of_an_unapplied_decision_are_gone")
+            return
         there = all(delta.exists(input_path(self.run.settings, self.run.spec, name)) for name in last.inputs)
         if not there or not inputs_now(self.run.settings, self.run.spec, last.inputs).are_tables_of(self.run.settings, last):
             self.run.step("inputs_of_an_unapplied_decision_are_gone")

@@ -31,14 +31,16 @@ MOST = 1000
 
 
 def changed_parts(run: GoldRun, log: Sequence[Decision], inputs: GoldInputs) -> Values | None:
-    """Values of the grain, as text, of every row of the inputs that was added, changed or removed since gold was last rewritten
-    by the same rules; None: derive the whole table. ``inputs``: as they are now. Collects at most `MOST` values.
+    """Values of the grain, as text, of every row of the inputs that was added, changed or removed since gold was last
+    published; None: derive the whole table, as after other rules. ``inputs``: as they are now. Collects at most `MOST` values.
     """
     rules, grain = ruleset_hash(run.spec, run.query), run.spec.grain
-    published = [d for d in log if d.accepted and d.applied_at and d.ruleset_hash == rules]
-    if grain is None or not published or not delta.exists(run.published_path):
+    # The newest, whatever its rules: the table has its rows. One that was not applied may have written some of them.
+    base = max((d for d in log if d.accepted), key=lambda d: d.number, default=None)
+    if grain is None or base is None or base.ruleset_hash != rules or not base.applied_at:
         return None
-    base = max(published, key=lambda d: d.number)
+    if not delta.exists(run.published_path):
+        return None
     before, now = base.inputs, inputs.versions
     if before.keys() != now.keys() or not inputs.are_tables_of(run.settings, base):
         return None

@@ -190,6 +190,15 @@ def test_these_changes_derive_the_whole_table(gold, monkeypatch, why):
     assert gold.rows() == gold.derive_whole()
 
 
+def test_rules_that_are_reverted_derive_the_whole_table(gold):
+    """The table has the rows of the rules in between, also where no input has changed since."""
+    wrong = SQL.replace("count(*)", "2 * count(*)")
+    assert gold.publish(sql=wrong).recomputed is None
+    assert gold.rows() != gold.derive_whole()
+    assert gold.publish().recomputed is None
+    assert gold.rows() == gold.derive_whole()
+
+
 @pytest.mark.exhaustive(seconds=12)
 def test_a_quarantined_day_is_derived_later(gold):
     strict = [{"check": "in_range", "column": "total", "max": 100, "on_fail": "quarantine_batch"}]
@@ -265,6 +274,24 @@ def test_another_table_at_the_same_version_is_other_rows(gold, at):
     assert (decision.inputs, decision.recomputed) == ({"silver_readings": version}, None)
     assert gold.rows() == gold.derive_whole()
     assert [d.number for d in logs.decisions(gold.settings, "gold_days") if d.applied_at is None] == ([2] if at else [])
+    assert gold.publish().decision_id == decision.decision_id
+
+
+def test_a_decision_whose_rules_the_project_no_longer_has_is_made_anew(gold):
+    """A run was killed before the mark, and the project's own kind of check was removed."""
+
+    def stop(step: str) -> None:
+        if step == "write_done":
+            raise Killed
+
+    with pytest.raises(Killed):
+        gold.publish(sql=SQL.replace("count(*)", "2 * count(*)"), step=stop)
+    path = gold.settings.path("ops", "decisions")
+    change = """update delta.`{}` set ruleset = replace(ruleset, '"checks": []', '"checks": [{{"check": "removed"}}]')"""
+    gold.spark.sql(change.format(path))
+    decision = gold.publish()
+    assert (decision.number, decision.recomputed) == (3, None), "the killed run's rows are replaced, too"
+    assert gold.rows() == gold.derive_whole()
     assert gold.publish().decision_id == decision.decision_id
 
 
