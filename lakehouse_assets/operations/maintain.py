@@ -42,12 +42,12 @@ class Maintained:
 
 
 def maintain(run: Run) -> list[Maintained]:
-    """See to bronze, silver and quarantine of a table. What a killed run left is finished first."""
+    """See to bronze, silver, quarantine, baseline and logs of a table. What a killed run left is finished first."""
     with completed_before(run):
+        closed_ids = {"quarantine": closed(logs.decisions(run.settings, run.table), run.spec, run.clock())}
         paths = {layer: _real(run.path(layer)) for layer in LAYERS}
-        maintained = [_maintain(run, layer, path) for layer, path in paths.items() if delta.exists(path)]
-        if run.spec.extraction.shares_partitions:  # else they are few
-            compact_logs(run)
+        maintained = [_maintain(run, n, path, closed_ids.get(n, [])) for n, path in paths.items() if delta.exists(path)]
+        compact_logs(run)
         return maintained
 
 
@@ -79,19 +79,27 @@ def compact(run: Run) -> list[Compacted]:
 
 
 def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
-    """See to these gold tables, each under its own lock."""
+    """See to these gold tables, their quarantine and their logs, each under its own lock."""
     maintained = []
     for gold in golds:
-        path = _real(run.settings.path("gold", gold))
-        if delta.exists(path):
-            with table_lock(run.settings, f"gold_{gold}"):
-                maintained.append(_maintain(run, f"gold_{gold}", path))
+        name = f"gold_{gold}"
+        paths = {name: run.settings.path("gold", gold), f"quarantine_{name}": run.settings.path("quarantine", name)}
+        there = {layer: _real(path) for layer, path in paths.items() if delta.exists(path)}
+        if not there:
+            continue
+        with table_lock(run.settings, name):
+            closed_ids = closed_gold(logs.decisions(run.settings, name), run.spec, run.clock())
+            for layer, path in there.items():
+                maintained.append(_maintain(run, layer, path, [] if layer == name else closed_ids))
+            for log in (DECISIONS, CHECK_RESULTS):
+                compact_log(run.settings, log, name)
     return maintained
 
 
-def _maintain(run: Run, name: str, path: str) -> Maintained:
+def _maintain(run: Run, name: str, path: str, closed_ids: Sequence[str] = ()) -> Maintained:
+    """``closed_ids``: the decisions whose quarantined rows are deleted."""
     before = _files(path)
-    removed = _forget_closed(run, path) if name == "quarantine" else 0
+    removed = _forget_closed(run, path, closed_ids) if closed_ids else 0
     # A window's partition has a file or few. Bronze without partitions (`window_files`) has a file for each window.
     if WINDOW not in delta.snapshot(path).partitions:
         DeltaTable.forPath(run.spark, path).optimize().executeCompaction()
@@ -127,12 +135,31 @@ def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]
     ]
 
 
-def _forget_closed(run: Run, path: str) -> int:
-    closed_ids = closed(logs.decisions(run.settings, run.table), run.spec, run.clock())
-    if not closed_ids:
-        return 0
+def closed_gold(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
+    """Ids of the decisions of a gold table whose quarantined rows may go: they were derived anew longer ago than the
+    `quarantine_days` of the table that declares it. The newest decision's stay, and those of parts that were not derived since.
+    """
+    if spec.maintenance.quarantine_days is None:
+        return []
+    long_ago = now - timedelta(days=spec.maintenance.quarantine_days)
+    old = sorted((d for d in log if d.applied_at and d.decided_at < long_ago), key=lambda d: d.number)
+    return [d.decision_id for i, d in enumerate(old) if any(_replaces(later, d) for later in old[i + 1 :])]
+
+
+def _replaces(later: Decision, earlier: Decision) -> bool:
+    """Whether a later decision of gold derived all that an earlier one did, and replaced it. After a quarantined one every
+    decision derives its parts again, since they were not published.
+    """
+    if later.recomputed == () or (earlier.accepted and not later.accepted):
+        return False
+    if not earlier.accepted or later.recomputed is None:
+        return True
+    return earlier.recomputed is not None and set(earlier.recomputed) <= set(later.recomputed)
+
+
+def _forget_closed(run: Run, path: str, closed_ids: Sequence[str]) -> int:
     before = delta.snapshot(path).rows or 0
-    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(closed_ids))
+    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(list(closed_ids)))
     return before - (delta.snapshot(path).rows or 0)
 
 
