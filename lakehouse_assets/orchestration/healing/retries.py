@@ -86,7 +86,7 @@ def plan_retries(
     """
     by_name = {spec.name: spec for spec in specs}
     before = json.loads(cursor) if cursor else {"since": None, "hour": None, "left": {}}
-    plan = RetryPlan(requests_windows=automation_is_on(instance))
+    plan = RetryPlan()
     hour = f"{now:%Y-%m-%dT%H}"
     # Where the clock was set back, nothing has been searched for from now on.
     since = min(before["since"], (now - SLACK).isoformat()) if before["since"] else None
@@ -94,6 +94,7 @@ def plan_retries(
     if hour != before["hour"]:
         names |= {name for name, spec in by_name.items() if _may_be_overlooked(instance, settings, spec)}
         plan.requests += stale_gold_requests(instance, settings, golds, plan.warnings)
+    plan.requests_windows = not names or automation_is_on(instance)
     left: dict[str, list[str]] = {}
     for name in sorted(names):
         stopped_before = before["left"].get(name, [])
