@@ -1,18 +1,20 @@
-"""A machine falls asleep at a step of a run, past its lease; another one takes over and completes; then the first wakes up.
+"""A machine falls asleep at a step of an operation, past its lease; another takes over and completes; then the first wakes up.
 
-Belongs here: whole runs with Spark by two processes of two hosts on one disk, at each step. Does not: one late commit
+Belongs here: whole operations with Spark by two processes of two hosts on one disk, at each step. Does not: one late commit
 (storage/leases/test_fencing), or logs alone (storage/test_several_writers).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakehouse_assets.pipeline import gate
 from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos.machine import Machine, leased_settings, machines
-from lakehouse_assets_tests.chaos.play import POINTS, check_oracle, tables
+from lakehouse_assets_tests.chaos.play import POINTS, check_oracle, points_of, tables
 from lakehouse_assets_tests.support import copy_lake
 
 pytestmark = pytest.mark.timeout(600)
@@ -20,6 +22,15 @@ pytestmark = pytest.mark.timeout(600)
 SEED = 1
 # A run that had nothing left to write, or that acquires the lease anew for the rest, ends well.
 ENDS = ("well", "LeaseLostError")
+OPERATIONS = ("release", "discard", "rejudge", "maintain", "rebuild")
+# A run has the steps that complete an earlier one, too. A + is a moment in which a fast operation may have ended.
+POINTS_OF_OTHERS = [
+    (operation, point)
+    for operation in OPERATIONS
+    for point in POINTS[operation]
+    if not point.endswith("+") and point not in points_of(gate.COMPLETING)
+]
+Ground = tuple[Settings, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +54,23 @@ def clean(hosts: list[Machine], began: Settings, tmp_path_factory: pytest.TempPa
     hosts[0].run("run", lake)
     check_oracle(lake, SEED)
     return tables(lake)
+
+
+@pytest.fixture(scope="module")
+def ground_of(hosts: list[Machine], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ground]:
+    """Return the lake before an operation, and the tables after it and a run, undisturbed. Each is made once."""
+
+    @cache
+    def prepare(operation: str) -> Ground:
+        home = tmp_path_factory.mktemp(operation)
+        before = leased_settings(home / "before")
+        hosts[1].run(f"begin {operation}", before, seed=SEED)
+        lake = copy_lake(before, home / "clean")
+        hosts[0].run(operation, lake)
+        hosts[0].run("run", lake)
+        return before, tables(lake)
+
+    return prepare
 
 
 def assert_same(lake: Settings, clean: dict[str, Any], when: str) -> None:
@@ -75,6 +103,30 @@ def test_a_machine_that_wakes_up_changes_nothing(
     former.run("run", lake)
     assert_same(lake, clean, "after two more runs")
     check_oracle(lake, SEED)
+
+
+@pytest.mark.exhaustive(seconds=35)
+@pytest.mark.parametrize(("operation", "point"), POINTS_OF_OTHERS)
+def test_a_machine_that_wakes_up_in_another_operation_changes_nothing(
+    operation: str, point: str, hosts: list[Machine], ground_of: Callable[[str], Ground], tmp_path: Path
+) -> None:
+    former, following = hosts
+    before, clean = ground_of(operation)
+    lake = copy_lake(before, tmp_path / "lake")
+    former.send(operation, lake, stop_at=point, seed=SEED)
+    message = former.receive()
+    assert message == {"stopped": point}, message
+    try:
+        following.run(operation, lake)
+        following.run("run", lake)
+        assert_same(lake, clean, "after the takeover")
+    finally:
+        former.resume()
+    message = former.receive()
+    assert message["ended"] in ENDS, message
+    assert_same(lake, clean, "after the former holder woke up")
+    former.run("run", lake)
+    assert_same(lake, clean, "after one more run")
 
 
 @pytest.mark.exhaustive(seconds=60)
