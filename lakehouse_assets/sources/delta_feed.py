@@ -41,7 +41,12 @@ class DeltaFeed:
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
         """As `Feed`."""
         versions = self._unread(recorded, now)
-        return Waiting(versions.high - versions.low if versions else 0, "versions")
+        if versions is None:
+            return Waiting(0, "versions")
+        # The first window has the whole table as of its newest version.
+        oldest = versions.high - 1 if versions.is_whole else versions.low
+        [commit] = self._table.commits(self._table.log(), oldest, oldest)
+        return Waiting(versions.high - versions.low, "versions", commit.at)
 
     def size(self, position: str) -> int:
         """As `Feed`."""

@@ -9,10 +9,13 @@ from typing import NamedTuple, Protocol
 
 
 class Waiting(NamedTuple):
-    """How much has arrived and is in no window yet: a ``number`` of ``unit`` (messages, files, versions)."""
+    """How much has arrived and is in no window yet: a ``number`` of ``unit`` (messages, files, versions). ``arrived_at``: when
+    the oldest of it arrived; None where nothing waits, or the source cannot say.
+    """
 
     number: int
     unit: str
+    arrived_at: datetime | None = None
 
 
 class Feed(Protocol):

@@ -6,7 +6,7 @@ Belongs here: which files are on record, which are whole, and a window's files a
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from lakehouse_assets.contracts.extraction import StreamSpec
@@ -50,6 +50,7 @@ class FilesFeed:
         self._starts: set[datetime] = set()
         self._recorded: set[FileState] = set()
         self._first_polls: dict[FileState, datetime] = {}
+        self._began: datetime | None = None
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
         """As `Feed`. The oldest files come first."""
@@ -57,8 +58,11 @@ class FilesFeed:
         return position_to_text(settled_files[: self._stream.max_rows]) if settled_files else None
 
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
-        """As `Feed`. Files that are not whole yet wait, too."""
-        return Waiting(len(self._waiting(recorded, now)), "files")
+        """As `Feed`. Files that are not whole yet wait, too. A file has arrived when it was first there; of one that was there
+        from the beginning, by its own time.
+        """
+        files = self._waiting(recorded, now)
+        return Waiting(len(files), "files", min(map(self._arrived_at, files), default=None))
 
     def size(self, position: str) -> int:
         """As `Feed`."""
@@ -76,9 +80,16 @@ class FilesFeed:
             files = without_temporary(files)
         states = [FileState(file.path, file.size, file.mtime_ns) for file in files]
         waiting = [state for state in states if state not in self._recorded]
+        self._began = self._began or now
         # The clock may have been put back since.
         self._first_polls = {state: min(now, self._first_polls.get(state, now)) for state in waiting}
         return sorted(waiting, key=lambda state: (state.mtime_ns, state.path))
+
+    def _arrived_at(self, file: FileState) -> datetime:
+        first_poll = self._first_polls[file]
+        if self._began is not None and first_poll > self._began:
+            return first_poll
+        return min(first_poll, datetime.fromtimestamp(file.mtime_ns / 1e9, UTC))
 
     def _is_whole(self, file: FileState, now: datetime) -> bool:
         if self._source.settled is None:

@@ -5,11 +5,20 @@ Belongs here: addresses and secrets of the environment, for both clients; no err
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
@@ -26,6 +35,8 @@ MODULES = {
 TRANSLATED = {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location"}
 # Limits of a sample of messages.
 MOST_VALUES, SAMPLE_SECONDS = 50, 0.2
+# The longest wait for the first messages of all partitions.
+OLDEST_SECONDS = 2.0
 # A sample is small: no more is fetched ahead, and a fetch at the end of the topic, for which later requests wait, is short.
 SAMPLING = {"queued.min.messages": MOST_VALUES, "fetch.wait.max.ms": 20}
 _thread = threading.local()
@@ -104,6 +115,29 @@ class Topic:
         good = [message for message in messages if not message.error() and message.partition() == partition]
         within = [message for message in good if first <= (message.offset() or 0) < end]
         return [value for message in within if isinstance(value := message.value(), bytes)]
+
+    def oldest_time(self, begin: Offsets) -> datetime | None:
+        """Return the oldest time of the first messages from these offsets on, one of each partition. Waits at most
+        OLDEST_SECONDS: compaction and transactions leave some offsets without a message. None if no message has a time.
+        """
+        times, pending, end = [], set(begin), time.monotonic() + OLDEST_SECONDS
+        partitions = [TopicPartition(self._name, p, offset) for p, offset in begin.items()]
+        with _source_errors(self._name):
+            self._consumer.assign(partitions)
+            try:
+                while pending and (seconds := end - time.monotonic()) > 0:
+                    message = self._consumer.poll(seconds)
+                    partition = message.partition() if message and not message.error() else None
+                    if message is None or partition is None or partition not in pending:
+                        continue
+                    pending.discard(partition)
+                    self._consumer.pause([TopicPartition(self._name, partition)])
+                    kind, milliseconds = message.timestamp()
+                    times += [] if kind == TIMESTAMP_NOT_AVAILABLE else [milliseconds]
+            finally:
+                self._consumer.resume(partitions)  # a pause may outlive the assignment
+                self._consumer.unassign()
+        return datetime.fromtimestamp(min(times) / 1000, UTC) if times else None
 
 
 @contextmanager

@@ -24,6 +24,8 @@ class KafkaFeed:
         self._source, self._stream, self._start, self._settings = source, stream, start, settings
         self._opened: ExitStack | None = None
         self._topic: Topic | None = None
+        # When a window last had all messages, and the offsets after them.
+        self._all_taken: tuple[datetime, Offsets] | None = None
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
         """As `Feed`."""
@@ -31,13 +33,23 @@ class KafkaFeed:
         offsets = next_range(last, self._begin(last, end), end, self._stream.max_rows)
         if offsets is not None and self._stream.lost_messages == "stop":
             refuse_unread_gaps(self._source.location, {p: (low, end[p]) for p, (low, _) in offsets.items()}, first)
+        if offsets is None or all(high == end[p] for p, (_, high) in offsets.items()):
+            self._all_taken = now, end
         return None if offsets is None else range_to_text(offsets)
 
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
-        """As `Feed`."""
-        last, _, end = self._bounds(recorded)
+        """As `Feed`. A message arrived at its time, but not before a window that had all messages of then."""
+        last, first, end = self._bounds(recorded)
         offsets = next_range(last, self._begin(last, end), end, sum(end.values()))
-        return Waiting(_count(offsets) if offsets else 0, "messages")
+        if offsets is None:
+            return Waiting(0, "messages")
+        begin = {p: max(low, first[p]) for p, (low, high) in offsets.items() if low < high}
+        arrived_at = self._topic.oldest_time(begin) if self._topic else None
+        if self._all_taken and arrived_at:
+            moment, ends = self._all_taken
+            if all(offsets[p][0] >= high for p, high in ends.items() if p in offsets):
+                arrived_at = max(arrived_at, moment)
+        return Waiting(_count(offsets), "messages", arrived_at)
 
     def size(self, position: str) -> int:
         """As `Feed`."""

@@ -172,6 +172,20 @@ def test_messages_that_come_after_the_first_look_are_taken(spark, broker, topic,
     stream.feed.close()
 
 
+def test_how_long_messages_wait_is_asked_of_the_broker(broker, topic, on):
+    feed = open_feed(table(topic), on)
+    assert feed.waiting({}, streamed.START) == (0, "messages", None)
+    began = datetime.now(UTC) - timedelta(seconds=1)
+    send(broker, topic, some(500))
+    later = datetime.now(UTC)
+    send(broker, topic, some(500))
+    for _ in range(3):  # also of a partition that was paused before
+        waiting = feed.waiting({}, streamed.START)
+        assert waiting.number == 1000 and waiting.arrived_at
+        assert began <= waiting.arrived_at <= later
+    feed.close()
+
+
 def test_a_topic_with_more_partitions_is_read_from_their_first_message(spark, broker, topic, on):
     spec = table(topic)
     send(broker, topic, [reading(0, 1), reading(1, 2)])

@@ -89,6 +89,18 @@ def test_without_settled_a_file_must_rest_for_a_second(settings):
     assert quiet.next_position({}, datetime.now(UTC) + timedelta(seconds=6)) is not None
 
 
+def test_a_file_waits_since_it_was_there_and_not_since_its_own_time(settings):
+    """A file that is moved or copied into the folder may keep the time that it had."""
+    feed = open_feed(files(settled="rename"), settings)
+    assert feed.waiting({}, NOW) == (0, "files", None)
+    path = land(settings, "a.csv", "1,new")
+    minute = timedelta(minutes=1)
+    assert feed.waiting({}, NOW + minute) == (1, "files", NOW + minute)
+    assert feed.waiting({}, NOW + 2 * minute) == (1, "files", NOW + minute)
+    own_time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    assert open_feed(files(settled="rename"), settings).waiting({}, NOW).arrived_at == own_time, "a process that starts"
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "later"),
     [("rewrite", "it changed after it was recorded", [(1, "new"), (8, "other")]), ("remove", "it was removed", [(1, "new")])],
@@ -228,12 +240,15 @@ def test_versions_of_a_delta_table_as_they_are_committed(spark, settings):
         feed.next_position({}, NOW)
     append(1, 2, 3)
     append(4)
+    assert feed.waiting({}, datetime.now(UTC) + timedelta(days=1)).arrived_at == feed._table.commits(feed._table.log(), 1)[0].at
     first = publish_next(late(runner(spark, settings, spec)), feed)
     assert first and feed.size(first.position) == 2  # the whole table
     assert silver(settings) == [(n, "new") for n in (1, 2, 3, 4)]
     for ids in ((5,), (6,), (7, 8, 9)):
         append(*ids)
-    assert feed.waiting(read_positions(settings, "orders"), datetime.now(UTC) + timedelta(days=1)).number == 3
+    waiting = feed.waiting(read_positions(settings, "orders"), datetime.now(UTC) + timedelta(days=1))
+    times = [commit.at for commit in feed._table.commits(feed._table.log(), 2)]
+    assert (waiting.number, waiting.arrived_at) == (3, times[0])
     sizes = []
     while (stream_window := publish_next(late(runner(spark, settings, spec)), feed)) is not None:
         sizes.append(stream_window.published.new[0].counts.rows_in)
