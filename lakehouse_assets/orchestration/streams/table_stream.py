@@ -79,15 +79,16 @@ class TableStream:
 
         Any error is raised again: the next try is due later each time, and finishes what is on record first.
         """
-        run = make_run(self.spec, self.readers)
+        run, asks_source = make_run(self.spec, self.readers), self.is_complete
         try:
-            published = self._take(run, now) if self.is_complete else self._finish(run)
+            published = self._take(run, now) if asks_source else self._finish(run)
         except Exception:
             self.is_complete, self.failures = False, self.failures + 1
             self.due_at = run.clock() + stream_retry_delay(self.failures)
             self.feed.close()
             raise
-        self.failures = 0
+        if asks_source or published:  # that nothing is left to finish does not show that the next window can be taken
+            self.failures = 0
         self.is_urgent |= any(decision.verdict != "published" for decision in published.values())
         self._count(run, len(published))
         return published
