@@ -35,16 +35,17 @@ def heal_status(
     specs = [each.spec for each in select_tables(table)]
     with open_instance(settings) as instance:
         statuses = {spec.name: read_statuses(instance, settings, spec, now) for spec in specs}
-    rows = status_rows(statuses, full=as_json, everything=everything)
-    rows += stream_rows(settings, specs, now, full=as_json)
+        rows = status_rows(statuses, full=as_json, everything=everything)
+        rows += stream_rows(instance, settings, specs, now, full=as_json)
     show(rows, as_json, "every closed window is in silver and accepted")
 
 
-def stream_rows(settings: Settings, specs: Sequence[Any], now: datetime, *, full: bool) -> list[dict[str, Any]]:
+def stream_rows(instance: Any, settings: Settings, specs: Sequence[Any], now: datetime, *, full: bool) -> list[dict[str, Any]]:
     """Return a row for each stream."""
     streams = [spec for spec in specs if spec.extraction.stream is not None]
     if not streams:
         return []
+    from lakehouse_assets.orchestration.streams.recorded_report import read_report
     from lakehouse_assets.queries.stream_lag import lag_row, read_lag
 
-    return [lag_row(spec.name, read_lag(settings, spec, now), full=full) for spec in streams]
+    return [lag_row(spec.name, read_lag(settings, spec, now), read_report(instance, spec), full=full) for spec in streams]

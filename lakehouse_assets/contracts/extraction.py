@@ -77,7 +77,8 @@ class ExtractionSpec(StrictModel):
     daemon leaves it alone, until its source changes or somebody runs it."""
     overdue_after: Duration | None = None
     """How long after its end a window is due at the source: `90m`, `6h`, `2d`. The check `no_window_overdue` fails while the
-    newest windows have not arrived by then. Without it there is no such check: some sources are silent for days."""
+    newest windows have not arrived by then. Without it there is no such check: some sources are silent for days. Of a stream:
+    how long something may wait at the source; its check is there in any case, for its errors."""
     delete_when: str | None = None
     """`upsert` only: a SQL condition over the columns. A row for which it is true deletes its key, until a newer row brings it
     back. A window in which it cannot be evaluated is quarantined (check `delete_when`)."""

@@ -65,9 +65,9 @@ class SupersedeSpec(StrictModel):
 
 class AlertSpec(StrictModel):
     """Who gets alerts about critical failures: quarantined windows, rows that a critical check quarantines, quarantined gold
-    tables of this table, and damaged evidence ([evidence.md](evidence.md)). One message covers everything since the last one,
-    each decision once; ten are listed, the others counted. An addressee that fails gets the message again at the next tick
-    (every 30 seconds), alone: it may arrive twice, but is not lost.
+    tables of this table, damaged evidence ([evidence.md](evidence.md)), and a stream that fails. One message covers everything
+    since the last one, each decision once; ten are listed, the others counted. An addressee that fails gets the message again
+    at the next tick (every 30 seconds), alone: it may arrive twice, but is not lost.
     """
 
     webhooks: tuple[str, ...] = ()

@@ -72,7 +72,7 @@ def _receiver(settings: Settings) -> str:
 def lineage_sensor(settings: Settings, tables: Mapping[str, LineageTable]) -> dg.SensorDefinition:
     """Return `publish_lineage`, on by default; without a receiver's address it says so."""
 
-    def state() -> str:
+    def state(_: dg.DagsterInstance) -> str:
         if settings.openlineage_url is None:
             return "off"
         return f"{_receiver(settings)} {delta.content_id(settings.path('ops', 'decisions'))}"

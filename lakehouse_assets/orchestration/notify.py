@@ -1,13 +1,16 @@
 """Messages about decisions, sent at least once, from the decision log itself: alerts of critical failures by the sensor
-`announce_quarantined`, and an event in Kafka for each applied decision, in order, by `publish_decisions`.
+`announce_quarantined` (which also announces streams that fail), and an event in Kafka for each applied decision, in order, by
+`publish_decisions`.
 
 Belongs here: how far each recipient of alerts was sent the log (stored by the instance), and the sensors. Does not: a message's
-text, an event's fields and order, or Kafka (events); how far an outlet was sent the log (outlets).
+text, an event's fields and order, or Kafka (events); how far an outlet was sent the log (outlets); an alert of a stream
+(streams/alerts).
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -26,6 +29,7 @@ from lakehouse_assets.orchestration.outlets import (
     log_sensor,
     send_due,
 )
+from lakehouse_assets.orchestration.streams.alerts import failing_streams, send_stream_alerts
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import find_lagging_tables, project_check_results
@@ -88,20 +92,23 @@ def complete_check_results(settings: Settings) -> list[str]:
 def alert_sensor(settings: Settings, specs: Sequence[AlertingTable]) -> dg.SensorDefinition:
     """Return `announce_quarantined`, on by default. It also completes the check results where a step could not."""
 
-    def state() -> str:
+    def state(instance: dg.DagsterInstance) -> str:
         # Recipients by table, as a hash without any address in it.
         tables = {spec.name: [sorted(alert_channels(spec)), sorted(gold.name for gold in spec.gold)] for spec in specs}
         recipients = hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
         contents = [delta.content_id(settings.path("ops", log)) for log in ("decisions", "check_results")]
-        return json.dumps([recipients, *contents])
+        return json.dumps([recipients, *contents, failing_streams(instance, specs, datetime.now(UTC))])
 
     def send(instance: dg.DagsterInstance) -> tuple[str, list[str], bool]:
         sent, warnings = send_alerts(instance, settings, specs)
-        warnings = [*warnings, *complete_check_results(settings)]
+        warnings = [*warnings, *send_stream_alerts(instance, settings, specs, datetime.now(UTC))]
+        warnings += complete_check_results(settings)
         text = f"sent alerts of {sent} window(s)" if sent else "nothing to send"
         return "; ".join([text, *warnings]), warnings, not warnings
 
-    description = "Sends an alert when a critical check quarantines something, where a table names recipients."
+    description = (
+        "Sends an alert when a critical check quarantines something or a stream fails, where a table names recipients."
+    )
     return log_sensor("announce_quarantined", description, state, send)
 
 
@@ -132,7 +139,7 @@ def decision_event_sensor(settings: Settings) -> dg.SensorDefinition:
         return str(report), report.warnings, not report.warnings and not report.waiting
 
     description = "Sends each applied decision to Kafka as an event, where LAKEHOUSE_KAFKA_BOOTSTRAP names a broker."
-    return log_sensor("publish_decisions", description, lambda: log_state(settings), send)
+    return log_sensor("publish_decisions", description, lambda _: log_state(settings), send)
 
 
 def log_state(settings: Settings) -> str:

@@ -106,7 +106,7 @@ def _read_cursor(instance: dg.DagsterInstance, outlet: Outlet, table: str) -> Cu
 def log_sensor(
     name: str,
     description: str,
-    state: Callable[[], str],
+    state: Callable[[dg.DagsterInstance], str],
     send: Callable[[dg.DagsterInstance], tuple[str, list[str], bool]],
 ) -> dg.SensorDefinition:
     """Return a sensor that calls ``send`` where ``state`` has changed: reading the logs of a year takes seconds. No JVM.
@@ -116,7 +116,7 @@ def log_sensor(
 
     @dg.sensor(name=name, description=description, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
     def tick(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        cursor = state()
+        cursor = state(context.instance)
         if context.cursor == cursor:
             return dg.SkipReason("no new decisions")
         text, warnings, is_complete = send(context.instance)

@@ -10,7 +10,9 @@ from typing import Any
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions.stream_report import StreamReport
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
 from lakehouse_assets.sources.feed import Feed
@@ -21,6 +23,7 @@ from lakehouse_assets.storage.source_positions import read_positions
 class StreamLag:
     """``newest``: the last recorded window. ``since``: the time since its beginning, or since `extraction.start` before the
     first. ``waiting``: how much has arrived and is in no window, in ``unit``; None where the source does not say (``error``).
+    ``arrived_at``: when the oldest of it arrived; ``oldest``: its age. None where nothing waits, or that is not known.
     """
 
     newest: Window | None
@@ -28,11 +31,24 @@ class StreamLag:
     waiting: int | None
     unit: str = "messages"
     error: str | None = None
+    arrived_at: datetime | None = None
+    oldest: timedelta | None = None
+
+    def with_waiting(self, number: int, unit: str, arrived_at: datetime | None, now: datetime) -> "StreamLag":
+        """Return the lag with what waits."""
+        oldest = max(now - arrived_at, timedelta(0)) if arrived_at else None
+        return replace(self, waiting=number, unit=unit, arrived_at=arrived_at, oldest=oldest)
 
     def describe(self) -> str:
         """Return one sentence."""
-        waits = f"{self.waiting:,} {self.unit} wait" if self.waiting is not None else f"what waits is unknown: {self.error}"
-        return f"{waits}; {self.describe_newest()}"
+        return f"{self.describe_waiting()}; {self.describe_newest()}"
+
+    def describe_waiting(self) -> str:
+        """Return the part of it that only the source says."""
+        if self.waiting is None:
+            return f"what waits is unknown: {self.error}"
+        oldest = f", the oldest for {_short(self.oldest)}" if self.oldest is not None else ""
+        return f"{self.waiting:,} {self.unit} wait{oldest}"
 
     def describe_newest(self) -> str:
         """Return the part of it that no source is asked for."""
@@ -51,7 +67,7 @@ def read_lag(settings: Settings, spec: TableSpec, now: datetime, feed: Feed | No
     finally:
         if feed is None:
             own.close()
-    return replace(unasked, waiting=waiting.number, unit=waiting.unit, error=None)
+    return replace(unasked.with_waiting(waiting.number, waiting.unit, waiting.arrived_at, now), error=None)
 
 
 def recorded_lag(spec: TableSpec, recorded: Mapping[datetime, str], now: datetime) -> StreamLag:
@@ -61,11 +77,15 @@ def recorded_lag(spec: TableSpec, recorded: Mapping[datetime, str], now: datetim
     return StreamLag(newest, since, None, error="its source was not asked")
 
 
-def lag_row(table: str, lag: StreamLag, *, full: bool) -> dict[str, Any]:
-    """Return a stream's row for the listing of windows that need a step. ``full``: with its numbers, for a program."""
-    key = lag.newest.key if lag.newest else None
+def lag_row(table: str, lag: StreamLag, report: StreamReport | None, *, full: bool) -> dict[str, Any]:
+    """Return a stream's row for the listing of windows that need a step. ``report``: what its service recorded. ``full``: with
+    its numbers, for a program.
+    """
+    key, text = lag.newest.key if lag.newest else None, lag.describe()
+    if report and report.error and report.fails_since:
+        text = f"fails since {report.fails_since:%Y-%m-%d %H:%M} UTC: {escape_controls(report.error)}; {text}"
     if not full:
-        return {"table": table, "windows": key or "", "count": 1, "is": "stream", "next": lag.describe()}
+        return {"table": table, "windows": key or "", "count": 1, "is": "stream", "next": text}
     return {
         "table": table,
         "window": key,
@@ -75,7 +95,9 @@ def lag_row(table: str, lag: StreamLag, *, full: bool) -> dict[str, Any]:
         "seconds_since_newest_window": lag.since.total_seconds(),
         "waiting": lag.waiting,
         "unit": lag.unit,
-        "says": lag.describe(),
+        "seconds_waiting": lag.oldest.total_seconds() if lag.oldest is not None else None,
+        "error": report.error if report else None,
+        "says": text,
     }
 
 

@@ -4,7 +4,9 @@ import json
 import shutil
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 import dagster as dg
@@ -13,11 +15,14 @@ from pydantic import SecretStr
 
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.table_contract import AlertSpec
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new, send_message
 from lakehouse_assets.orchestration import notify as announcing
 from lakehouse_assets.orchestration.notify import send_alerts
+from lakehouse_assets.orchestration.streams.recorded_report import record_error
 from lakehouse_assets_tests.logbook import DECIDED, decided, write
+from lakehouse_assets_tests.orchestration.test_shared_partitions import streamed
 from lakehouse_assets_tests.support import readings
 
 QUARANTINED = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3, 0)}
@@ -216,3 +221,31 @@ def test_settings_never_show_a_secret():
     from_environment = Settings.from_environment({"LAKEHOUSE_SECRET_OPS": "https://hooks/very-secret"})
     assert "very-secret" not in repr(from_environment) + str(from_environment.model_dump())
     assert from_environment.secret("OPS") == "https://hooks/very-secret"
+
+
+def test_a_stream_that_fails_raises_one_alert_for_each_failure(settings, server, monkeypatch):
+    settings, spec = ops(settings, server), streamed().model_copy(update={"alerts": AlertSpec(webhooks=("OPS",))})
+    messages, clock = server.got, SimpleNamespace(now=lambda _: now)
+    monkeypatch.setattr(announcing, "datetime", clock)
+    now, cursor = DECIDED, None
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        def sent_by_tick(after: timedelta, error: str | None) -> int:
+            nonlocal now, cursor
+            now, before = now + after, len(messages)
+            record_error(instance, spec, error, now)
+            context = dg.build_sensor_context(instance=instance, cursor=cursor)
+            cursor = announcing.alert_sensor(settings, [spec]).evaluate_tick(context).cursor
+            return len(messages) - before
+
+        minute = timedelta(minutes=1)
+        assert sent_by_tick(minute, "SourceError: away") == 0, "a broker may start again"
+        server.status = 500
+        sent_by_tick(minute, "SourceError: away")
+        messages.clear()
+        server.status = 200
+        assert sent_by_tick(minute, "SourceError: away") == 1
+        assert [sent_by_tick(minute, error) for error in ("SourceError: away", "DiskError: full", None)] == [0, 0, 0]
+        assert [sent_by_tick(minute, "SourceError: away") for _ in range(3)] == [0, 1, 0]
+    assert messages[0]["title"] == "readings: the stream fails"
+    assert "SourceError: away" in messages[0]["message"]

@@ -417,8 +417,8 @@ def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path, monkeypatch)
     folder.mkdir(parents=True)
     (folder / "a.csv").write_text("id,at,value\n")
     instance, now = dg.DagsterInstance.ephemeral(), START + timedelta(minutes=9)
-    [row] = stream_rows(settings, [late, spec()], now, full=False)
-    assert row["next"] == "1 files wait; no window was taken yet"
+    [row] = stream_rows(instance, settings, [late, spec()], now, full=False)
+    assert row["next"] == "1 files wait, the oldest for 0 s; no window was taken yet"
     position = open_feed(late, settings).next_position({}, now)
     assert position
     record_positions(settings, late.name, {late.extraction.window_at(START): position}, "run", START)
@@ -439,5 +439,6 @@ def test_a_stream_that_is_behind_has_a_row_and_is_overdue(tmp_path, monkeypatch)
     [result] = definitions.resolve_job_def("job").execute_in_process(instance=instance).get_asset_check_evaluations()
     assert "nothing was taken for more than 10m: 0 files wait" in str(result.description)
     assert report_overdue(instance, settings, [late], [late], overdue, now + timedelta(minutes=3))[0] == []
-    [full] = stream_rows(settings, [late], now, full=True)
+    [full] = stream_rows(instance, settings, [late], now, full=True)
     assert (full["waiting"], full["unit"], full["seconds_since_newest_window"]) == (0, "files", 540.0)
+    assert (full["seconds_waiting"], full["error"]) == (None, None)

@@ -4,27 +4,37 @@ Belongs here: the service without its loop. Does not: windows (pipeline/test_str
 """
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from lakehouse_assets.cli.heal import stream_rows
 from lakehouse_assets.cli.stream import joined_error
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, DiskError, EnvironmentMissing, EvidenceError, RunFailedError, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import write_cursors
+from lakehouse_assets.orchestration.healing.overdue import report_overdue
+from lakehouse_assets.orchestration.healing.overdue_streams import FINE
 from lakehouse_assets.orchestration.streams import report
 from lakehouse_assets.orchestration.streams import service as stream_service
+from lakehouse_assets.orchestration.streams.recorded_report import read_report, record_error, record_lag
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.service import StreamService
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
+from lakehouse_assets.queries.stream_lag import recorded_lag
+from lakehouse_assets.sources.files_feed import position_to_text
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.source_positions import read_positions, record_positions
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
 from lakehouse_assets_tests.support import lake_settings
@@ -105,6 +115,118 @@ def test_a_silent_source_is_observed_only_while_something_waits(tmp_path, instan
     (folder / "a.csv").write_text("id,at,value\n")
     assert report_windows(instance, service.settings, stream, START) == 0
     assert observations(instance, stream.spec) == 1
+
+
+def limited() -> TableSpec:
+    table = streamed()
+    return table.model_copy(update={"extraction": table.extraction.model_copy(update={"overdue_after": "10m"})})
+
+
+def loaded_stream(home: Path, instance: dg.DagsterInstance, spec: TableSpec) -> tuple[StreamService, TableStream]:
+    service = make_service(home, instance, [[spec]])
+    (Path(service.settings.landing) / "readings").mkdir(parents=True)
+    service._load_streams()
+    return service, service.streams["readings"]
+
+
+def check_result(instance: dg.DagsterInstance, service: StreamService, spec: TableSpec, now: datetime) -> tuple[bool, str]:
+    """The check as the sensor reports it."""
+    [evaluation], _ = report_overdue(instance, service.settings, [spec], [spec], {}, now)
+    return evaluation.passed, str(evaluation.description)
+
+
+def take_position(service: StreamService, spec: TableSpec, start: datetime) -> None:
+    """Put a window on record that takes nothing."""
+    record_positions(service.settings, spec.name, {spec.extraction.window_at(start): position_to_text([])}, "run", start)
+
+
+def test_a_stream_that_falls_behind_is_overdue_and_a_silent_source_is_not(tmp_path, instance, monkeypatch):
+    spec, now = limited(), START + timedelta(hours=5)
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    file = Path(service.settings.landing) / "readings" / "a.csv"
+    file.write_text("id,at,value\n")
+    os.utime(file, (START.timestamp(), START.timestamp()))
+    take_position(service, spec, now)  # windows begin, and take others
+    report_windows(instance, service.settings, stream, now)
+    with monkeypatch.context() as patch:
+        patch.setattr("lakehouse_assets.queries.stream_lag.open_feed", lambda *_: pytest.fail("its source is not asked"))
+        passed, text = check_result(instance, service, spec, now)
+    assert not passed
+    assert text.startswith("something waits for more than 10m: 1 files wait, the oldest for 5 h; the newest window is ")
+    file.unlink()
+    later = now + timedelta(hours=3)
+    report_windows(instance, service.settings, stream, later)
+    assert check_result(instance, service, spec, later + timedelta(minutes=1))[0], "no window for hours, and none is due"
+    assert check_result(instance, service, spec, later + timedelta(minutes=9))[0]
+    passed, text = check_result(instance, service, spec, later + timedelta(minutes=11))
+    assert not passed and text.endswith("no running `lakehouse stream` reports what waits")
+
+
+def test_a_growing_lag_is_reported_again_by_the_hour(tmp_path, instance):
+    spec = limited()
+    service, _ = loaded_stream(tmp_path, instance, spec)
+    report, states = partial(report_overdue, instance, service.settings, [spec], [spec]), []
+    for minutes in (61, 62, 119, 121):  # windows come, and each has what is an hour old
+        now = START + timedelta(minutes=minutes)
+        take_position(service, spec, now)
+        lag = recorded_lag(spec, read_positions(service.settings, spec.name), now)
+        record_lag(instance, spec, lag.with_waiting(5, "files", now - timedelta(hours=1), now), now)
+        evaluations, before = report(states[-1][1] if states else {}, now)
+        states.append((len(evaluations), before))
+    assert [count for count, _ in states] == [1, 0, 0, 1]
+
+
+def test_what_a_stream_fails_with_is_recorded_until_a_window_can_be_taken(tmp_path, instance, caplog):
+    """That nothing is left to finish shows nothing: the next window's messages are lost all the same."""
+    spec, now = streamed(), START
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    service.clock = lambda: now
+    run: Any = SimpleNamespace(settings=service.settings, spec=spec, table=spec.name, clock=service.clock)
+    feed: Any = SimpleNamespace(close=lambda: None, next_position=lambda *_: answers.pop(0)())
+
+    def lost() -> None:
+        raise SourceError("offsets 3 to 9 are lost")
+
+    stream.feed, stream.due_at, answers, delays = feed, now, [lost] * 4, []
+    with caplog.at_level(logging.WARNING, "lakehouse.stream"):
+        while answers:
+            service._take_turn(stream, lambda *_: run)
+            if stream.due_at > now:
+                delays.append((stream.due_at - now).total_seconds())
+                now = stream.due_at
+    assert delays == [1, 2, 4, 8]
+    assert caplog.text.count("offsets 3 to 9 are lost") == 1
+    assert check_result(instance, service, spec, now)[0]
+    late = START + timedelta(minutes=2)
+    passed, text = check_result(instance, service, spec, late)
+    assert (passed, text) == (False, "the stream fails since 2024-05-01 00:00 UTC: SourceError: offsets 3 to 9 are lost")
+    [row] = stream_rows(instance, service.settings, [spec], late, full=False)
+    assert row["next"].startswith("fails since 2024-05-01 00:00 UTC: SourceError: offsets 3 to 9 are lost; 0 files wait")
+    answers += [lambda: None]
+    while answers:
+        service._take_turn(stream, lambda *_: run)
+    assert check_result(instance, service, spec, late) == (True, FINE)
+
+
+def test_an_error_of_an_earlier_process_is_over_once_a_try_succeeds(tmp_path, instance):
+    spec, late = streamed(), START + timedelta(minutes=2)
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    record_error(instance, spec, "DiskError: full", START)
+    service._report([stream])
+    assert not check_result(instance, service, spec, late)[0], "nothing was tried yet"
+    stream.is_complete = True
+    service._report([stream])
+    assert check_result(instance, service, spec, late)[0]
+
+
+def test_a_recorded_error_has_no_personal_value(tmp_path, instance):
+    table = streamed()
+    columns = {name: column.model_copy(update={"pii": True}) for name, column in table.columns.items()}
+    spec = table.model_copy(update={"columns": columns})
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    service._note_error(stream, ValueError("Ada Lovelace"))
+    report = read_report(instance, spec)
+    assert report and report.error and report.error.startswith("ValueError: ") and "Ada" not in report.error
 
 
 def test_windows_of_another_lake_are_reported_from_the_beginning(tmp_path, instance, monkeypatch):

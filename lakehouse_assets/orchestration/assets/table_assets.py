@@ -22,7 +22,7 @@ from lakehouse_assets.orchestration.assets.metadata import asset_labels
 from lakehouse_assets.orchestration.assets.partitions import partitions_of
 from lakehouse_assets.orchestration.assets.window_steps import window_steps
 from lakehouse_assets.orchestration.healing.automation import gold_follows
-from lakehouse_assets.orchestration.healing.overdue import overdue_check
+from lakehouse_assets.orchestration.healing.overdue import has_overdue_check, overdue_check
 from lakehouse_assets.orchestration.healing.retries import stopped_windows_check
 from lakehouse_assets.orchestration.jobs.maintenance import maintenance_asset
 from lakehouse_assets.orchestration.quality_pages import check_link, window_link
@@ -50,7 +50,7 @@ def table_definitions(
         schema_checks.silver_schema_check(settings, spec, readers),
         evidence_check(settings, spec),
     ]
-    asset_checks += [overdue_check(settings, spec)] if spec.extraction.overdue_after else []
+    asset_checks += [overdue_check(settings, spec)] if has_overdue_check(spec) else []
     for gold in spec.gold:
         assets.append(_gold(spec, gold, golds[gold.name], settings, specs))
         asset_checks.append(schema_checks.gold_schema_check(settings, gold, reads_personal(golds[gold.name], specs)))

@@ -1,6 +1,7 @@
 """The check `no_window_overdue`: the newest windows have arrived within `extraction.overdue_after`.
 
-Belongs here: what is overdue, of a calendar and of a stream, and its result. Does not: when it is asked (source_sensor).
+Belongs here: what is overdue of a calendar, and its result. Does not: when it is asked (source_sensor), or a stream's result
+(overdue_streams).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,9 @@ from lakehouse_assets.decisions.healing import overdue_windows
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.healing import source_versions
+from lakehouse_assets.orchestration.healing.overdue_streams import judge_stream
 from lakehouse_assets.orchestration.step_boundary import masked_check
-from lakehouse_assets.queries.stream_lag import read_lag, recorded_lag
 from lakehouse_assets.settings import Settings
-from lakehouse_assets.storage.source_positions import read_positions
 
 CHECK = "no_window_overdue"
 SHOWN = 10
@@ -32,46 +32,49 @@ def report_overdue(
     now: datetime,
 ) -> tuple[list[dg.AssetCheckEvaluation], Mapping[str, str]]:
     """Return the results of ``polled`` tables that differ from those reported ``before``, and the windows that are now reported
-    as overdue, by table of all ``specs``.
+    as overdue (of a stream: what is wrong), by table of all ``specs``.
     """
-    limited = {spec.name for spec in specs if spec.extraction.overdue_after is not None}
+    limited = {spec.name for spec in specs if has_overdue_check(spec)}
     reported = {name: text for name, text in before.items() if name in limited}
     evaluations: list[dg.AssetCheckEvaluation] = []
     for spec in polled:
         if spec.name not in limited:
             continue
-        windows = _overdue_windows(instance, settings, spec, now)
-        reported[spec.name] = f"{windows[0].key}..{windows[-1].key}" if windows else ""
+        # A broker that is away answers late, and Dagster ends a tick after a minute.
+        result, reported[spec.name] = _judge(instance, settings, spec, now, asks_source=False)
         if reported[spec.name] != before.get(spec.name):
-            # A broker that is away answers late, and Dagster ends a tick after a minute.
-            result = _overdue_result(settings, spec, windows, now, asks_source=False)
             evaluations.append(evaluation(source_versions.source_key(spec), CHECK, result))
     return evaluations, reported
 
 
-def _overdue_windows(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[Window]:
-    """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit. Of a
-    stream: the newest one, if it began longer ago, or that of `extraction.start`. Asks no source.
+def has_overdue_check(spec: TableSpec) -> bool:
+    """Whether a table has the check: a stream has it also without `overdue_after`, for its errors."""
+    return spec.extraction.overdue_after is not None or spec.extraction.stream is not None
+
+
+def _judge(
+    instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime, *, asks_source: bool
+) -> tuple[dg.AssetCheckResult, str]:
+    """Return the check's result, and what is overdue as text. ``asks_source``: how much waits at the source of a stream is
+    shown too.
     """
+    if spec.extraction.stream:
+        return judge_stream(instance, settings, spec, now, asks_source=asks_source)
+    windows = _overdue_windows(instance, spec, now)
+    return _overdue_result(spec, windows), f"{windows[0].key}..{windows[-1].key}" if windows else ""
+
+
+def _overdue_windows(instance: dg.DagsterInstance, spec: TableSpec, now: datetime) -> list[Window]:
+    """Return windows newer than all that have arrived and closed for longer than the table allows; none without a limit."""
     extraction, allowed = spec.extraction, spec.extraction.allowed_delay
     if allowed is None:
         return []
-    if extraction.stream:
-        newest = extraction.window_at(max(read_positions(settings, spec.name), default=extraction.start))
-        return [newest] if now - newest.start > allowed else []
     return overdue_windows(extraction.windows(now), source_versions.recorded_versions(instance, spec), now, allowed)
 
 
-def _overdue_result(
-    settings: Settings, spec: TableSpec, windows: Sequence[Window], now: datetime, *, asks_source: bool
-) -> dg.AssetCheckResult:
-    """Return the check's result. ``asks_source``: how much waits at the source of a stream is shown too."""
+def _overdue_result(spec: TableSpec, windows: Sequence[Window]) -> dg.AssetCheckResult:
     names, limit = first_of([window.key for window in windows], SHOWN), spec.extraction.overdue_after
     late = f"{names}: not at the source {limit} after the end"
-    if windows and spec.extraction.stream:
-        recorded = recorded_lag(spec, read_positions(settings, spec.name), now).describe_newest()
-        lag = read_lag(settings, spec, now).describe() if asks_source else f"{recorded} (`lakehouse heal status`: what waits)"
-        late = f"nothing was taken for more than {limit}: {lag}"
     return dg.AssetCheckResult(
         passed=not windows,
         severity=dg.AssetCheckSeverity.ERROR,
@@ -84,9 +87,10 @@ def overdue_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefiniti
     """Return `no_window_overdue` of the source. The sensor `watch_sources` reports it; it can run in the UI as well."""
 
     def result(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        now = datetime.now(UTC)
-        windows = _overdue_windows(context.instance, settings, spec, now)
-        return _overdue_result(settings, spec, windows, now, asks_source=True)
+        return _judge(context.instance, settings, spec, datetime.now(UTC), asks_source=True)[0]
 
-    description = f"The newest windows have arrived within {spec.extraction.overdue_after} after their end."
+    limit = spec.extraction.overdue_after
+    description = f"The newest windows have arrived within {limit} after their end."
+    if spec.extraction.stream:
+        description = "The stream's last try succeeded" + (f", and nothing waits for more than {limit}." if limit else ".")
     return masked_check(source_versions.source_key(spec), CHECK, description, bool(spec.pii_columns), result)

@@ -12,6 +12,7 @@ from lakehouse_assets.events.outbox import Cursor
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partition_report import report_partitions
 from lakehouse_assets.orchestration.dagster_internals import read_cursor, write_cursors
+from lakehouse_assets.orchestration.streams.recorded_report import record_lag
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
 from lakehouse_assets.queries.stream_lag import StreamLag, read_lag
 from lakehouse_assets.settings import Settings
@@ -29,6 +30,7 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
     new = [each for each in decisions if each.number > reported.number or not reported.is_of(decisions)]
     windows = sorted({spec.extraction.window_at(d.p_extracted_at) for d in new if d.p_extracted_at})
     lag = read_lag(settings, spec, now, stream.feed)
+    record_lag(instance, spec, lag, now)
     if windows:
         report_partitions(instance, settings, spec, windows)
     if windows or lag.waiting != 0:  # of a source that is silent, the last observation stays true
@@ -45,6 +47,8 @@ def _progress(stream: TableStream, lag: StreamLag, windows: int) -> dg.AssetObse
         "seconds_since_newest_window": dg.MetadataValue.float(lag.since.total_seconds()),
         "lag": dg.MetadataValue.text(lag.describe()),
     }
+    if lag.oldest is not None:
+        metadata["seconds_waiting"] = dg.MetadataValue.float(lag.oldest.total_seconds())
     if lag.waiting is not None:
         metadata[f"{lag.unit}_waiting"] = dg.MetadataValue.int(lag.waiting)
     return dg.AssetObservation(asset_key(stream.spec, f"bronze_{stream.spec.name}"), metadata=metadata)

@@ -23,10 +23,11 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError, LakehouseError
-from lakehouse_assets.measures.error_text import masked_text, plain_text
+from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.streams.recorded_report import record_error
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
 from lakehouse_assets.orchestration.workers.dependencies import Dependencies
@@ -39,6 +40,8 @@ from lakehouse_assets.storage.session_reset import kill_java, session_of_one_run
 REPORT = timedelta(seconds=60)
 # The longest wait between two looks at who is due.
 LOOK_SECONDS = 0.25
+# How much of an error is recorded.
+LONGEST_ERROR = 1000
 log = logging.getLogger("lakehouse.stream")
 
 
@@ -111,11 +114,12 @@ class StreamService:
         try:
             published = stream.take_turn(make_run, began)
         except Exception as error:
-            self._say_error(stream, error)
+            self._note_error(stream, error)
             if self.available_now:
                 self.failures[stream.spec.name] = error
             return
-        self.last_errors.pop(stream.spec.name, None)
+        if not stream.failures and self.last_errors.pop(stream.spec.name, None):
+            self._record_error(stream, None)
         for window, decision in sorted(published.items(), key=lambda item: item[0]):
             seconds = (self.clock() - began).total_seconds()
             rows = f"{decision.verdict}, {decision.counts.rows_published:,} rows published"
@@ -123,13 +127,21 @@ class StreamService:
         if stream.is_urgent:
             self._report([stream])
 
-    def _say_error(self, stream: TableStream, error: Exception) -> None:
-        """Say an error once, until it is another one or is over. Personal values are masked."""
-        text = masked_text(error) if stream.spec.pii_columns else plain_text(error)
-        text = str(error) if isinstance(error, LakehouseError) else text
-        if self.last_errors.get(stream.spec.name) != text:
-            self.last_errors[stream.spec.name] = text
+    def _note_error(self, stream: TableStream, error: Exception) -> None:
+        """Say and record an error once, until it is another one or is over. Personal values are masked."""
+        text = _text_of(error, stream.spec)
+        recorded = _recorded_text(error, stream.spec)
+        if self.last_errors.get(stream.spec.name) != recorded:
+            self.last_errors[stream.spec.name] = recorded
             log.warning("%s: %s (tried again)", stream.spec.name, text)
+            self._record_error(stream, recorded)
+
+    def _record_error(self, stream: TableStream, text: str | None) -> None:
+        """Record a stream's error, or that it is over, for `heal status`, the check and the alert."""
+        try:
+            record_error(self.instance, stream.spec, text, self.clock())
+        except Exception as error:  # the next report records it
+            log.warning("%s: Dagster cannot be told: %s", stream.spec.name, type(error).__name__)
 
     def _make_run(self, session: SparkSession, spec: TableSpec, readers: Mapping[str, Sequence[str]]) -> Run:
         context = SimpleNamespace(instance=self.instance, log=log)
@@ -181,6 +193,7 @@ class StreamService:
         try:
             stream.limit_to_waiting(self.clock())
         except LakehouseError as error:
+            self._record_error(stream, _recorded_text(error, stream.spec))
             self.failures[stream.spec.name] = error
 
     def _active(self) -> list[TableStream]:
@@ -192,6 +205,9 @@ class StreamService:
     def _report(self, streams: Iterable[TableStream]) -> None:
         """Report what is new. What cannot be reported now is reported the next time: the logs have it."""
         for stream in streams:
+            name = stream.spec.name
+            if name in self.last_errors or stream.is_complete:  # else no try has shown yet whether a recorded error is over
+                self._record_error(stream, self.last_errors.get(name))
             try:
                 report_windows(self.instance, self.settings, stream, self.clock())
                 stream.is_urgent = False
@@ -202,6 +218,16 @@ class StreamService:
         self._report(self.streams.values())
         for stream in self.streams.values():
             stream.feed.close()
+
+
+def _text_of(error: Exception, spec: TableSpec) -> str:
+    """Return an error as text. Personal values are masked."""
+    return str(error) if isinstance(error, LakehouseError) else error_text(error, bool(spec.pii_columns))
+
+
+def _recorded_text(error: Exception, spec: TableSpec) -> str:
+    """Return an error's class and text on one line."""
+    return f"{type(error).__name__}: {' '.join(_text_of(error, spec).split())}"[:LONGEST_ERROR]
 
 
 def _is_over(stream: TableStream) -> bool:
