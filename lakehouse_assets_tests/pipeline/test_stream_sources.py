@@ -229,7 +229,7 @@ def test_what_only_a_calendar_has_is_refused(source, message):
 def test_versions_of_a_delta_table_as_they_are_committed(spark, settings):
     path = f"{settings.landing}/shop"
     spec = table({"kind": "delta", "path": "shop"})
-    feed = open_feed(spec, settings)
+    feed: Any = open_feed(spec, settings)
 
     def append(*ids: int) -> None:
         spark.createDataFrame([(n, "new") for n in ids], "id bigint, state string").write.format("delta").mode("append").save(
