@@ -275,17 +275,18 @@ def test_a_compacted_topic_lacks_messages_and_loses_none(spark, broker, on):
         broker, 1, **{"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     )
     spec = table(topic)
+    send(broker, topic, [reading(2, 7)], partitions=1)  # kept: what is removed is between two messages
     for value in range(3):
         send(broker, topic, [reading(0, value), reading(1, value)], partitions=1)
         time.sleep(0.2)
     deadline = time.monotonic() + 60
-    while count_messages(broker, topic) == 6:
+    while count_messages(broker, topic) == 7:
         assert time.monotonic() < deadline, "the broker does not compact"
         time.sleep(0.2)
     [decision] = take(spark, on, spec).published.new
-    assert decision.counts.rows_in == count_messages(broker, topic) < 6
-    assert streamed.positions(on) == [{"0": [0, 6]}]
-    assert streamed.silver(on) == {0: 2.0, 1: 2.0}
+    assert decision.counts.rows_in == count_messages(broker, topic) < 7
+    assert streamed.positions(on) == [{"0": [0, 7]}]
+    assert streamed.silver(on) == {0: 2.0, 1: 2.0, 2: 7.0}
 
 
 def test_rows_out_of_range_are_quarantined_and_later_corrections_win_by_key(spark, broker, topic, on):
