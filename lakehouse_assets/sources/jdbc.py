@@ -106,7 +106,9 @@ class JdbcReader:
             rows = self._rows(spark, spans)
         types = {bronze_names.bind(name): type_name for name, type_name in self._database.types.items()}
         if not self._database.writes_text:
-            types = {n: base.type_text(field.dataType) for n, field in zip(names, rows.schema[-len(names) :], strict=True)}
+            types = {
+                n: base.type_text(field.dataType) for n, field in zip(names, rows.schema.fields[-len(names) :], strict=True)
+            }
         respelled = dict.fromkeys(windows, bronze_names.respelled_columns(columns))
         frame = self._frame(rows, names)
         return Extraction(frame, {}, dict.fromkeys(windows, names), {}, dict.fromkeys(windows, types), respelled, control)
