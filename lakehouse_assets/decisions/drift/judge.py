@@ -33,7 +33,7 @@ from lakehouse_assets.decisions.drift.single_window import (
 from lakehouse_assets.decisions.drift.slice_scores import SLICE, SliceScores
 from lakehouse_assets.decisions.drift.slices import Slices
 from lakehouse_assets.decisions.drift.statistic_history import StatisticHistory
-from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Finding, Status
+from lakehouse_assets.decisions.drift.verdict import Action, DriftVerdict, Status, WindowFinding
 from lakehouse_assets.decisions.drift.watching import find_watches
 
 Since = Callable[[FeatureResult], Any]
@@ -164,7 +164,7 @@ def _rank_calibrated(
     history: StatisticHistory,
     spec: DriftSpec,
     status: Status,
-) -> tuple[Finding | None, tuple[Key, ...]]:
+) -> tuple[WindowFinding | None, tuple[Key, ...]]:
     """The finding among the windows before, with the rows that are off, and the features that are not watched."""
     may_hold = status == "calibrated"
     slices = _score_slices(measurements, history, spec, spec.hold_from if may_hold else spec.warn_from, past.method)

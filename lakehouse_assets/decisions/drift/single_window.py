@@ -24,7 +24,7 @@ from lakehouse_assets.decisions.drift.profiles import Key, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.drift.slice_scores import SLICE, SliceFinding, SliceScores
 from lakehouse_assets.decisions.drift.statistic_families import FAMILIES
-from lakehouse_assets.decisions.drift.verdict import Action, Finding
+from lakehouse_assets.decisions.drift.verdict import Action, WindowFinding
 
 COUNTED = ("missing", "volume")
 # So many windows are enough to contradict a test that takes rows for independent.
@@ -44,7 +44,7 @@ class _Strangest(NamedTuple):
 
 def rank_batch(
     results: list[FeatureResult], past: PastStatistics, spec: DriftSpec, *, may_hold: bool, slices: SliceScores | None = None
-) -> Finding | None:
+) -> WindowFinding | None:
     """Rank the batch among the windows before it; every result gets its own p-value. None where no statistic is known in
     `warn_from` windows. ``slices``: those that are known well enough for that.
     """
@@ -62,7 +62,7 @@ def rank_batch(
         if other and other.p_value <= spec.warn_at:
             best, action = other, "warn"
     if best is None:
-        return Finding(action, 1.0, None, None)
+        return WindowFinding(action, 1.0, None, None)
     worst = results[best.result]
     if action != "pass":
         level = spec.hold_at if action == "hold" else spec.warn_at
@@ -73,7 +73,7 @@ def rank_batch(
         worst = replace(worst, slice=_name_slice(worst, best, slices, spec))
         index = next(index for index, r in enumerate(results) if r.key == worst.key)
         worst = replace(worst, **past.find_season(index, worst.statistic))
-    return Finding(action, best.p_value, best.score, worst)
+    return WindowFinding(action, best.p_value, best.score, worst)
 
 
 def _rank(
@@ -163,7 +163,9 @@ def _most_telling(
     return max((r for r in off if not r.correlations), key=lambda r: r.score or 0.0, default=worst)
 
 
-def confirm_by_history(finding: Finding, results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec) -> Finding:
+def confirm_by_history(
+    finding: WindowFinding, results: Sequence[FeatureResult], past: PastStatistics, spec: DriftSpec
+) -> WindowFinding:
     """Return a finding by chance alone, which takes rows for independent, as long as the few windows known do not contradict:
     where they differ among themselves as much as this one does, it is no warning.
     """
@@ -176,7 +178,7 @@ def confirm_by_history(finding: Finding, results: Sequence[FeatureResult], past:
 
 def compare_with_chance(
     measurements: Sequence[Measurement], results: list[FeatureResult], baseline: Baseline, spec: DriftSpec, by_chance: ByChance
-) -> Finding:
+) -> WindowFinding:
     """Test every result by Monte Carlo, two p-values for a number or a category, corrected by Holm; it can only warn. Every
     result gets its own p-value. ``by_chance``: those of relations, which profiles alone cannot give.
     """
@@ -211,4 +213,4 @@ def compare_with_chance(
             results[index] = replace(results[index], corrected=p, statistic=name)
         if results[index].effects.get(name, 0.0) > spec.min_effect and (worst is None or p < least):
             worst, least = replace(results[index], corrected=p, statistic=name), p
-    return Finding("warn" if least <= spec.warn_at else "pass", least, None, worst)
+    return WindowFinding("warn" if least <= spec.warn_at else "pass", least, None, worst)

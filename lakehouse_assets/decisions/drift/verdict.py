@@ -23,7 +23,7 @@ Action = Literal["pass", "warn", "hold"]
 LOOK_BACK = 60
 
 
-class Finding(NamedTuple):
+class WindowFinding(NamedTuple):
     """The result for one batch by itself: action, least p-value, its score in deviations of the past, and farthest feature."""
 
     action: Action
