@@ -85,10 +85,16 @@ def find_largest_sum(
         comparable = rescale(past, then, size, sampling, both_sides)
     mean, spread = np.nanmean(comparable, axis=0), np.maximum(np.nanstd(comparable, axis=0), 1e-3)
     rows = (np.vstack([comparable, now]) - mean) / spread
-    sums = np.hstack([_moving_sums(rows, length) for length in spec.lasting_over])
+    sums_of = {length: _moving_sums(rows, length) for length in spec.lasting_over}
+    if method >= EQUAL_TERMS:
+        # Of a length that is longer than most of the history too few sums are known to rank one among them.
+        sums_of = {length: sums for length, sums in sums_of.items() if (~np.isnan(sums[:-1])).any(axis=1).sum() >= needed}
+    if not sums_of:
+        return None
+    sums = np.hstack(list(sums_of.values()))
     scores = standardize(sums[:-1], sums[-1])
     nth_length, index = divmod(int(np.nan_to_num(scores[-1], nan=-np.inf).argmax()), len(results))
-    worst, length, column = results[index], spec.lasting_over[nth_length], rows[:, index]
+    worst, length, column = results[index], list(sums_of)[nth_length], rows[:, index]
     summed = np.append(past[:, index], now[index])[-length:]
     average = float(np.nanmean(summed) - np.nanmean(past[:, index]))
     # Half the floor of the tail-weighted distance: in the middle, where KS is reached, the weight is two.

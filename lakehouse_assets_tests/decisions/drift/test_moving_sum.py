@@ -64,6 +64,21 @@ def test_a_late_window_is_compared_with_its_neighbours_in_time():
     assert find_largest_sum(results(0.125), history(rows, labels), SPEC, 150).p_value > 0.02
 
 
+@pytest.mark.parametrize("windows", [60, 75])
+def test_a_longer_sum_that_is_not_known_yet_takes_nothing_from_a_shorter_one(windows):
+    both = SPEC.model_copy(update={"lasting_over": (3, 30)})
+    rows = noise(windows)
+    rows[-2:, 0] = 0.5
+    largest = find_largest_sum(results(0.5), history(rows), both, windows)
+    assert largest.p_value <= SPEC.lasting_at
+    assert largest == find_largest_sum(results(0.5), history(rows), SPEC, windows)
+
+
+def test_a_sum_over_more_windows_than_are_known_is_none():
+    far = SPEC.model_copy(update={"lasting_over": (300,)})
+    assert find_largest_sum(results(0.5), history(noise(200)), far, 200) is None
+
+
 @pytest.mark.parametrize(("windows", "spec"), [(48, SPEC), (200, SPEC.model_copy(update={"lasting_at": 0.0}))])
 def test_too_short_a_history_gives_no_result(windows, spec):
     assert find_largest_sum(results(9.0), history(noise(windows)), spec, windows) is None
