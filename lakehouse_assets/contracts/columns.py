@@ -66,8 +66,9 @@ class Column(StrictModel):
     """`string boolean tinyint smallint int bigint float double date timestamp timestamp_ntz binary` or `decimal(p,s)`. `integer
     long short byte bool real` are other names. `struct<a: int, …>`, `array<…>` and `map<string, …>` of these are read from JSON
     text, and cannot be keys."""
-    source_name: str | None = Field(default=None, alias="from")
-    """The source's name for it. Without it, the column's own."""
+    source_name: str | tuple[str, ...] | None = Field(default=None, alias="from")
+    """The source's name for it. Without it, the column's own. After the source renamed it, both names, the newest first:
+    `[State, Status]`. Of each row, the first of them that has a value is read."""
     expr: str | None = None
     """A SQL expression that sees the typed value as `value`, and nothing else: `"value / 10"`. Its result is cast to `type`
     again."""
@@ -81,6 +82,17 @@ class Column(StrictModel):
     """Masks the values in reasons, samples, errors, logs, listings, metadata and alerts. The same holds for other columns
     `from` the same source column ([what is masked where](tables.md#personal-data)). Refused in drift features and in gold's
     grain. Bronze, silver and quarantine still have the values."""
+
+    @field_validator("source_name")
+    @classmethod
+    def _different_names(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if value is None or isinstance(value, str):
+            return value
+        if not value:
+            raise ValueError("from is an empty list; list the source's names, the newest first")
+        if len({name.lower() for name in value}) < len(value):
+            raise ValueError(f"from: {', '.join(value)}: a name is listed twice (case does not count)")
+        return value[0] if len(value) == 1 else value
 
     @field_validator("expr")
     @classmethod

@@ -167,8 +167,9 @@ class TableContract(PrefixedContract, DriftRules):
         """Columns whose values are never shown: the marked ones, others from the same column of the source, and a surrogate key
         that is made of one: whoever guesses a value can confirm the guess.
         """
-        personal = {self.source_column(name).lower() for name, column in self.columns.items() if column.pii}
-        names = {name for name in self.columns if personal and self.source_column(name).lower() in personal}
+        read = {name: {source.lower() for source in self.source_columns(name)} for name in self.columns}
+        personal = {source for name, column in self.columns.items() if column.pii for source in read[name]}
+        names = {name for name in self.columns if personal & read[name]}
         made_of = {name: each.columns_used for name, each in self.derived_columns.items()}
         if self.surrogate_key:
             made_of[self.surrogate_key.name] = frozenset(self.surrogate_key.columns)
@@ -193,8 +194,18 @@ class TableContract(PrefixedContract, DriftRules):
         return [*([self.surrogate_key.name] if self.surrogate_key else []), *self.derived_columns]
 
     def source_column(self, name: str) -> str:
-        """Return the source's spelling of a declared column."""
-        return self.columns[name].source_name or name
+        """Return the source's spelling of a declared column; of several names the newest."""
+        return self.source_columns(name)[0]
+
+    def source_columns(self, name: str) -> tuple[str, ...]:
+        """Return the source's spellings of a declared column, the newest first: several if the source renamed it."""
+        names = self.columns[name].source_name or name
+        return (names,) if isinstance(names, str) else names
+
+    @property
+    def all_source_columns(self) -> list[str]:
+        """Return the source's spellings of all columns, in their order."""
+        return [source for name in self.columns for source in self.source_columns(name)]
 
     @property
     def silver_key(self) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def _window_mistakes(test: TableTest, spec: TableSpec) -> Iterator[tuple[Keys, s
 
 
 def _batch_mistakes(batch: GivenBatch, spec: TableSpec) -> Iterator[tuple[Keys, str]]:
-    declared = [spec.source_column(name) for name in spec.columns]
+    declared = spec.all_source_columns
     for index, name in enumerate(batch.missing_columns):
         if name not in declared:
             yield ("missing_columns", index), f"no column {name!r} is declared; the source's names are {', '.join(declared)}"

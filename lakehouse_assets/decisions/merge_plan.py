@@ -54,7 +54,7 @@ def plan_merge(
     plan = MergePlan(touched, _select(live, newer))
     if spec.schema_policy.missing_columns != "keep":
         return plan  # the newest row has them as NULL
-    sources = {name: safe_name(spec.source_column(name)) for name in spec.columns}
+    sources = {name: frozenset(map(safe_name, spec.source_columns(name))) for name in spec.columns}
     complete = partial(_has_all, frozenset(sources.values()))
     lacking = {r.batch: r for r in records if r.rows and r.batch in publishing and not complete(r.columns, r.lacking)}
     if not lacking.keys() & own:
@@ -64,14 +64,15 @@ def plan_merge(
         return None
     (record,) = (lacking[batch] for batch in own)
     had = {column.lower() for column in record.columns}
-    kept_columns = frozenset(name for name, source in sources.items() if source.lower() not in had)
+    kept_columns = frozenset(name for name, some in sources.items() if had.isdisjoint(map(str.lower, some)))
     return MergePlan(touched, plan.newer, kept_columns) if not record.lacking and kept_columns <= {*columns} else None
 
 
 @lru_cache(maxsize=1024)
-def _has_all(names: frozenset[str], columns: tuple[str, ...], lacking: tuple[str, ...]) -> bool:
-    """Whether each row of an extraction has these columns. Most extractions of a table have the same ones."""
-    return names <= {*columns} - {*lacking}
+def _has_all(sources: frozenset[frozenset[str]], columns: tuple[str, ...], lacking: tuple[str, ...]) -> bool:
+    """Whether each row of an extraction has a column of each source. Most extractions of a table have the same ones."""
+    in_each = {*columns} - {*lacking}
+    return not any(in_each.isdisjoint(names) for names in sources)
 
 
 def _select(live: Live, batches: Collection[Batch]) -> Live:

@@ -17,6 +17,15 @@ def first_of(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def any_of(names: Sequence[str]) -> str:
+    """Return names in quotes, of which one is enough.
+
+    >>> any_of(["a"]), any_of(["a", "b"])
+    ("'a'", "'a' or 'b'")
+    """
+    return " or ".join(map(repr, names))
+
+
 def examples_of(observed: Mapping[str, Any]) -> list[str]:
     """Return the failing examples in a batch check's outcome; none where they are masked."""
     examples = observed.get("examples")

@@ -70,8 +70,8 @@ def _columns(
         return {}, {}, {}
     texts = {name: column.description for name, column in spec.published_columns.items()}
     origins: dict[str, tuple[tuple[str, str], ...]] = {
-        name: ((table.bronze, spec.source_column(name)),) for name in spec.columns
+        name: tuple((table.bronze, source) for source in spec.source_columns(name)) for name in spec.columns
     }
     if key := spec.surrogate_key:
-        origins[key.name] = tuple((table.bronze, spec.source_column(name)) for name in key.columns)
+        origins[key.name] = tuple(origin for name in key.columns for origin in origins[name])
     return silver_types(spec), {name: text for name, text in texts.items() if text}, origins

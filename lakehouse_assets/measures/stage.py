@@ -153,10 +153,10 @@ def _named(sql: str, name: str) -> str:
 
 def _absent(spec: TableContract) -> str:
     """Return SQL: the declared columns that the row's file lacks."""
-    sources = {name: safe_name(spec.source_column(name)).lower() for name in spec.columns}
-    declared = ", ".join(f"named_struct('n', {literal(name)}, 's', {literal(source)})" for name, source in sources.items())
+    sources = {name: [literal(safe_name(each).lower()) for each in spec.source_columns(name)] for name in spec.columns}
+    declared = ", ".join(f"named_struct('n', {literal(name)}, 's', array({', '.join(s)}))" for name, s in sources.items())
     present = "transform(_columns, x -> lower(x))"
-    return f"transform(filter(array({declared}), x -> NOT array_contains({present}, x.s)), x -> x.n) AS _absent"
+    return f"transform(filter(array({declared}), x -> NOT arrays_overlap({present}, x.s)), x -> x.n) AS _absent"
 
 
 def with_matches(rows: DataFrame, checks: Sequence[Check], others: Mapping[str, DataFrame]) -> DataFrame:

@@ -50,8 +50,8 @@ def typed_columns(spec: TableContract, available: Collection[str]) -> list[Typed
 
 
 def _typed(spec: TableContract, name: str, column: Column, available: Collection[str]) -> TypedColumn:
-    stored = safe_name(spec.source_column(name))
-    text = identifier(stored) if stored.lower() in available else "CAST(NULL AS STRING)"
+    stored = [identifier(safe) for safe in map(safe_name, spec.source_columns(name)) if safe.lower() in available]
+    text = stored[0] if len(stored) == 1 else f"coalesce({', '.join(stored)})" if stored else "CAST(NULL AS STRING)"
     value, again = identifier(name), identifier(f"_raw_{name}")
     cast = _cast(spec, column, _without_nulls(spec, text))
     has_text = f"({_without_nulls(spec, again)}) IS NOT NULL"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.naming import any_of
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.migration import Step, declaration_steps, irreversible, migration
 from lakehouse_assets.errors import RefusedError
@@ -101,15 +102,15 @@ def plan_of(status: SchemaStatus, renames: Mapping[str, str] | None = None) -> l
     renames = dict(renames or {})
     for old, new in renames.items():
         if new in status.spec.columns and new not in status.filled:
-            source = status.spec.source_column(new)
+            source = any_of(status.spec.source_columns(new))
             raise RefusedError(
-                f"--rename {old}={new}: bronze has no column {source!r}, so that {new} would be NULL; write `from: {old}` (or"
+                f"--rename {old}={new}: bronze has no column {source}, so that {new} would be NULL; write `from: {old}` (or"
                 " the source's own name) in defs.yaml"
             )
     try:
         steps = migration(
             status.table, status.promised, renames, status.filled,
-            foreign=status.foreign, same_values=status.same_values, layout=status.layout,
+            foreign=status.foreign, same_values=status.same_values, layout=status.layout, unread=status.unread,
         )  # fmt: skip
         return [*steps, *declaration_steps(status.pending)]
     except ValueError as error:

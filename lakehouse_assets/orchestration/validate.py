@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lakehouse_assets.contracts.sharing import Keys
-from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.decisions.naming import any_of, first_of
 from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
@@ -84,11 +84,11 @@ def source_mistakes(tables: Sequence[WrittenTable], settings: Settings) -> list[
             continue
         newest = max(arrived)
         columns = source.columns(newest)
-        if spec.pii_columns and has_no_header(columns, [spec.source_column(name) for name in spec.columns]):
+        if spec.pii_columns and has_no_header(columns, spec.all_source_columns):
             columns = numbered(columns)
         for name in spec.columns:
-            wanted = spec.source_column(name)
-            if columns and wanted not in columns:
+            wanted = spec.source_columns(name)
+            if columns and not set(wanted) & set(columns):
                 location, key = table.source_map.locate(["columns", name])
-                mistakes.append(f"{location}: {key}: {newest.key} has no column {wanted!r}; it has {', '.join(columns)}")
+                mistakes.append(f"{location}: {key}: {newest.key} has no column {any_of(wanted)}; it has {', '.join(columns)}")
     return mistakes

@@ -84,15 +84,16 @@ class SampleReader:
 def choose_rows(rows: Sequence[dict[str, Any]], spec: TableSpec, worst: Mapping[str, Any] | None) -> PageSample:
     """Return the rows to show: those of the stratum that drifted most first, then by key."""
     names = list(dict.fromkeys(name for row in rows for name in row if name not in HIDDEN))
-    key = [spec.source_column(name) for name in spec.key if name in spec.columns]
+    key = [source for name in spec.key if name in spec.columns for source in spec.source_columns(name)]
     feature = next((f for f in spec.features if worst and f.name == worst["feature"]), None)
     by = feature.by if feature else None
-    of_feature = [spec.source_column(name) for name in sorted(feature.columns_used) if name in spec.columns] if feature else []
+    used = [name for name in sorted(feature.columns_used) if name in spec.columns] if feature else []
+    of_feature = [source for name in used for source in spec.source_columns(name)]
     stratum = worst["stratum"] if worst and by else None
-    source = spec.source_column(by) if by and by in spec.columns else None
+    sources = spec.source_columns(by) if by and by in spec.columns else ()
 
     def is_cause(row: Mapping[str, Any]) -> bool:
-        return stratum is not None and source is not None and str(row.get(source)) == stratum
+        return stratum is not None and any(str(row.get(source)) == stratum for source in sources)
 
     has_cause = any(map(is_cause, rows))
     ordered = sorted(rows, key=lambda row: (has_cause and not is_cause(row), *(str(row.get(name) or "") for name in key)))

@@ -86,7 +86,7 @@ def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, E
 
 def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
     """The record without names of columns that may be personal values: those of a file whose first line is no header."""
-    declared = [safe_name(spec.source_column(name)) for name in spec.columns]
+    declared = [safe_name(source) for source in spec.all_source_columns]
     if not spec.pii_columns or not has_no_header(record.columns, declared):
         return record
     return replace(record, columns=numbered(record.columns), lacking=(), types={}, respelled={})

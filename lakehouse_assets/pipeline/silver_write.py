@@ -190,8 +190,10 @@ def _contract_changed(run: Run[EffectiveTable], live: Live, touched: Sequence[De
     promised = [(field["name"], sql_type(type_of_json(field["type"]))) for field in fields]
     if actual == promised:
         return False
-    added = {safe_name(run.spec.source_column(name)).lower() for name, _ in promised[len(actual) :] if name in run.spec.columns}
-    if promised[: len(actual)] != actual or len(added) != len(promised) - len(actual):
+    new = [name for name, _ in promised[len(actual) :] if name in run.spec.columns]
+    sources = [safe_name(source).lower() for name in new for source in run.spec.source_columns(name)]
+    added, computes = set(sources), len(new) < len(promised) - len(actual)
+    if promised[: len(actual)] != actual or computes or len(added) < len(sources):
         return True
     now = {decision.batch for decision in touched}
     records = logs.extractions(run.settings, run.spec.name)

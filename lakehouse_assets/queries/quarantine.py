@@ -59,13 +59,15 @@ def _presentable(row: Mapping[str, Any], spec: TableSpec, misplaced: bool) -> di
     if not spec.pii_columns:
         return {**own_columns, **values}
     # In whatever letter case the source wrote them.
-    hidden = {safe_name(spec.source_column(name)).lower() for name in spec.pii_columns}
-    declared = {safe_name(spec.source_column(name)).lower() for name in spec.declared.columns}
+    personal = [name for name in spec.pii_columns if name in spec.columns]
+    hidden_by_name = {name: {safe_name(source).lower() for source in spec.source_columns(name)} for name in personal}
+    hidden = {source for sources in hidden_by_name.values() for source in sources}
+    declared = {safe_name(source).lower() for source in spec.declared.all_source_columns}
     if has_no_header(arrived, declared):
         return {**own_columns, "row": MASKED}  # its names may be values
     # A column that nobody declared, where a personal one is missing, may be that one by another name.
     names = {name: bronze_name(name).lower() for name in values}
-    visible = {*names.values()} if hidden <= set(arrived) else declared
+    visible = {*names.values()} if all(sources & {*arrived} for sources in hidden_by_name.values()) else declared
     visible = set() if misplaced else visible - hidden - {"_corrupt_record"}
     masked_values = {name: value if names[name] in visible else MASKED for name, value in values.items() if value is not None}
     return {**own_columns, **masked_values}

@@ -4,7 +4,7 @@ Belongs here: reading them side by side, without a JVM. Does not: changing a tab
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.naming import any_of
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.comparison import Difference
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
@@ -31,7 +32,8 @@ class SchemaStatus:
     """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
     ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
     values from accepted batches. ``foreign``: columns of the table whose values no source brought. ``layout``: how the table's
-    files lie, and how they should, as text. ``pending``: comments, properties and constraints that the table does not have as
+    files lie, and how they should, as text. ``unread``: columns of which an earlier contract read another source's column, with
+    how many rows would be NULL. ``pending``: comments, properties and constraints that the table does not have as
     declared.
     """
 
@@ -44,6 +46,7 @@ class SchemaStatus:
     foreign: frozenset[str]
     same_values: bool
     layout: tuple[str, str]
+    unread: Mapping[str, str]
     pending: tuple[DeclarationChange, ...] = ()
 
     @property
@@ -59,10 +62,11 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
-    filled = [name for name in contract.columns if safe_name(contract.source_column(name)) in arrived_names]
+    filled = [name for name in contract.columns if arrived_names.intersection(map(safe_name, contract.source_columns(name)))]
     # A former surrogate key or derived column is computed again once it is declared again.
     computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
+    same_values = table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning
     layout = contract.layout.describe() if contract.layout else layout_text((), ())
     return SchemaStatus(
         contract,
@@ -72,8 +76,9 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         arrived=_as_judged(contract, last, records, readers) if last else (),
         filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
-        same_values=table is None or delta.properties(path).get(delta.MEANING, spec.meaning) == spec.meaning,
+        same_values=same_values,
         layout=(layout if table is None else layout_text(*read_layout(path)), layout),
+        unread={} if same_values else _unread(contract, decisions, [r for r in records if r.batch in live]),
         pending=tuple(pending_changes(path, contract)) if table else (),
     )
 
@@ -83,13 +88,40 @@ def _foreign(
 ) -> list[str]:
     """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
     sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
+    for name, earlier in _earlier_sources(sources, decisions).items():
+        sources[name] |= earlier
+    arrived_names = {name for record in records for name in record.columns}
+    return [name for name, names in sources.items() if not {safe_name(source) for source in names} & arrived_names]
+
+
+def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> dict[str, set[str]]:
+    """Return the source's names of these columns in the contracts of these decisions."""
+    sources: dict[str, set[str]] = {name: set() for name in names}
     for ruleset in {decision.ruleset for decision in decisions} if sources else ():
         columns = json.loads(ruleset or "{}").get("columns") or {}
         for name in sources.keys() & columns.keys():
             declared = columns[name]
-            sources[name].add(declared.get("from") or name if isinstance(declared, dict) else name)
-    arrived_names = {name for record in records for name in record.columns}
-    return [name for name, names in sources.items() if not {safe_name(source) for source in names} & arrived_names]
+            spelled = declared.get("from") or name if isinstance(declared, dict) else name
+            sources[name].update([spelled] if isinstance(spelled, str) else spelled)
+    return sources
+
+
+def _unread(contract: EffectiveTable, decisions: Sequence[Decision], accepted: Sequence[ExtractionRecord]) -> dict[str, str]:
+    """Return columns that accepted extractions have under a name which the contract no longer reads: what becomes NULL, and how
+    to keep it.
+    """
+    texts = {}
+    for name, earlier in _earlier_sources(contract.declared.columns, decisions).items():
+        sources = contract.source_columns(name)
+        former = sorted(earlier - {*sources}, key=str.lower)
+        lacking = [r for r in accepted if r.rows and not {*map(safe_name, sources)} & {*r.columns}]
+        lacking = [r for r in lacking if {*map(safe_name, former)} & {*r.columns}]
+        if lacking:
+            rows, windows = sum(r.rows for r in lacking), len({r.p_extracted_at for r in lacking})
+            had = f"{windows} accepted window(s) with {rows:,} rows have {any_of(former)} and no {any_of(sources)}"
+            way = f"to keep the values, declare `from: [{', '.join([*sources, *former])}]`"
+            texts[name] = f"{had}: {name} becomes NULL there; {way}"
+    return texts
 
 
 def _as_judged(
@@ -120,7 +152,8 @@ def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
     published = spec.published_columns
     names = [name for name, _ in status.promised if name in published]
     names += [name for name in has if name not in names and name not in BOOKKEEPING_TYPES]
-    sources = {name: safe_name(spec.source_column(name)) for name in names if name in spec.columns}
+    arrived = last.columns if last else ()
+    sources = {name: evolution.bronze_name(spec, name, arrived) for name in names if name in spec.columns}
     rows = [
         {
             "column": name,
@@ -131,7 +164,7 @@ def column_rows(status: SchemaStatus) -> list[dict[str, str]]:
         }
         for name in names
     ]
-    rest = [name for name in (last.columns if last else ()) if name not in sources.values()]
+    rest = [name for name in arrived if name not in {*sources.values(), *map(safe_name, spec.all_source_columns)}]
     empty = {"promised": "", "by": "", "table": ""}
     return rows + [{"column": source_name(name), **empty, "arrived": _arrived(last, name)} for name in rest]
 

@@ -36,7 +36,7 @@ def open_source(
     """Return the source of a table. ``recorded_positions``: the text (`Source.positions`) of each window that was read before,
     by its start. ``recorded_fingerprints``: of those windows. ``timeout_seconds``: for one answer of the source.
     """
-    declared = [spec.source_column(name) for name in spec.columns]
+    declared = spec.all_source_columns
     recorded, personal = (recorded_positions, recorded_fingerprints), bool(spec.pii_columns)
     if isinstance(spec.source, JdbcSource):
         return JdbcReader(spec.source, settings, declared, *recorded, timeout_seconds, personal=personal)
@@ -45,7 +45,7 @@ def open_source(
         passes_lost = stream is not None and stream.lost_messages == "continue"
         return KafkaReader(spec.source, settings, spec.extraction.windows, declared, *recorded, passes_lost=passes_lost)
     if isinstance(spec.source, DeltaSource):
-        key, snapshots = [spec.source_column(name) for name in spec.key], spec.extraction.mode == "snapshot"
+        key, snapshots = [spec.source_columns(name) for name in spec.key], spec.extraction.mode == "snapshot"
         calendar = spec.extraction.windows
         if spec.extraction.stream:  # its windows are those on record
             calendar = lambda _: [spec.extraction.window_at(start) for start in sorted(recorded_positions)]  # noqa: E731

@@ -52,7 +52,7 @@ class DeltaReader:
         settings: Settings,
         calendar: Callable[[datetime], Sequence[Window]],
         declared: Sequence[str] = (),
-        key: Sequence[str] = (),
+        key: Sequence[Sequence[str]] = (),
         recorded: Mapping[datetime, str] | None = None,
         *,
         snapshots: bool = False,

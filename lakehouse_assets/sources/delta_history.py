@@ -138,7 +138,7 @@ class TableHistory:
                 if old.lower() in absent and new in schema.types and new not in declared:
                     raise SourceError(
                         f"{self._table.label}: {commit.describe()} renamed column {old!r} to {new!r}, and the table declares"
-                        f" {absent[old.lower()]!r}: declare `from: {new}` for it"
+                        f" {absent[old.lower()]!r}: declare `from: [{new}, {old}]` for it"
                     )
             before = now
 

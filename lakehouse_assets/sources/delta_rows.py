@@ -73,9 +73,10 @@ def added_rows(spark: SparkSession, table: ForeignTable, files: Mapping[int, Seq
 
 
 def changed_rows(
-    spark: SparkSession, table: ForeignTable, first: int, last: int, schema: Schema, key: Sequence[str]
+    spark: SparkSession, table: ForeignTable, first: int, last: int, schema: Schema, key: Sequence[Sequence[str]]
 ) -> DataFrame:
-    """Return the rows that these versions inserted, updated (their new values) and deleted, by the change data feed.
+    """Return the rows that these versions inserted, updated (their new values) and deleted, by the change data feed. ``key``:
+    the names that each of its columns has or had, the newest first.
 
     An update that changes the key is a deletion of the old one as well.
     """
@@ -88,9 +89,10 @@ def changed_rows(
     rows = feed.select(*columns, version, change.alias(CHANGE), kind.alias(KIND))
     new = rows.where(F.col(KIND) != "update_preimage").drop(KIND)
     names = {name.lower(): name for name in (field["name"] for field in schema.fields)}
-    if not key or any(name.lower() not in names for name in key):
+    present_names = [[names[name.lower()] for name in spellings if name.lower() in names] for spellings in key]
+    if not key or not all(present_names):
         return new
-    own = [names[name.lower()] for name in key]
+    own = [spellings[0] for spellings in present_names]
     present = rows.where(F.col(KIND).isin("update_postimage", "insert"))
     present = present.select(
         F.col(VERSION).alias("_lakehouse_v"), *[F.col(identifier(n)).alias(f"_lakehouse_k{i}") for i, n in enumerate(own)]

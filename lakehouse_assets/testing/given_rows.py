@@ -37,8 +37,15 @@ from lakehouse_assets.pipeline.staging import stage_batches, stage_gold
 
 def batch_columns(spec: TableSpec, batch: GivenBatch) -> list[str]:
     """Return the columns that a batch has, by the source's names: the declared ones it does not lack, and its new ones."""
-    declared = [spec.source_column(name) for name in spec.columns]
+    declared = [source for name in spec.columns for source in _columns_of(spec, name, batch)]
     return [*dict.fromkeys(name for name in declared if name not in batch.missing_columns), *batch.new_columns]
+
+
+def _columns_of(spec: TableSpec, name: str, batch: GivenBatch) -> Sequence[str]:
+    """Return the source's names of a column in a batch: of several those that its rows have, or the newest."""
+    sources = spec.source_columns(name)
+    used = {key for row in batch.rows if isinstance(row, dict) for key in row}
+    return [source for source in sources if source in used] or sources[:1]
 
 
 def given_bronze(spark: SparkSession, spec: TableSpec, windows: Sequence[Window], batches: Sequence[GivenBatch]) -> DataFrame:
@@ -125,7 +132,7 @@ class GivenBatches(SilverTarget):
     def read_knowledge(self) -> Knowledge:
         """Return what is known before the first batch: that every declared column has come before."""
         spec = self.run.spec
-        return Knowledge(list(self.log), {safe_name(spec.source_column(name)) for name in spec.columns})
+        return Knowledge(list(self.log), {safe_name(source) for source in spec.all_source_columns})
 
     def failing_checks(self) -> dict[tuple, tuple[str, ...]]:
         """Return the row checks that each failing row fails, by window, extraction and content hash."""

@@ -14,11 +14,12 @@ from pyarrow import parquet
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
 from lakehouse_assets.operations.dry_run import try_checks
-from lakehouse_assets.operations.rebuild import rebuild
+from lakehouse_assets.operations.rebuild import plan_of, rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.operations.replay import replay
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
+from lakehouse_assets.queries.schema_status import read_schema_status
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import heal, land, readings, rows_of, runner, silver, window
 
@@ -385,3 +386,23 @@ def test_replaced_rows_stay_replaced_after_a_contract_change(spark, settings):
     assert {row["sensor"]: row["value"] for row in silver(settings)} == {"a": 30.0, "b": 1.0, "c": 2.0}
     proof = rebuild(runner(spark, settings, table))
     assert (proof.gained, proof.lost) == (0, 0)
+
+
+def test_a_renamed_column_keeps_its_earlier_values_where_both_names_are_declared(spark, settings):
+    """With the new name alone, they would be NULL: the plan counts them, and names the way to keep them."""
+    before = typed({**COLUMNS, "value": {"type": "int", "from": "Old"}})
+    land_typed(settings, 1, Old=[1, 2])
+    heal(spark, settings, [1], before)
+    land_typed(settings, 2, New=[3])
+    alone = typed({**COLUMNS, "value": {"type": "int", "from": "New"}})
+    why = [step.why for step in plan_of(read_schema_status(settings, alone)) if step.column == "value"]
+    assert why == [
+        "1 accepted window(s) with 2 rows have 'Old' and no 'New': value becomes NULL there; to keep the values, declare"
+        " `from: [New, Old]`"
+    ]
+    both = typed({**COLUMNS, "value": {"type": "int", "from": ["New", "Old"]}})
+    assert [step.column for step in plan_of(read_schema_status(settings, both))] == ["*"]
+    heal(spark, settings, [2], both)
+    assert values(settings, "value") == [1, 2, 3]
+    assert_rebuilds(spark, settings, both)
+    assert plan_of(read_schema_status(settings, both)) == []

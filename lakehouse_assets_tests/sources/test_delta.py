@@ -52,7 +52,7 @@ def opener(settings, tmp_path):
             settings,
             lambda end: list(calendar(START, end, "daily")),
             declared,
-            key,
+            [(name,) for name in key],
             recorded,
             snapshots=snapshots,
             personal=personal,
@@ -287,7 +287,7 @@ def test_a_renamed_column_is_refused_until_it_is_declared(spark, opener, path):
     run_at(spark, path, noon(1), "insert into {t} values (1, 'a')")
     run_at(spark, path, noon(2), "insert into {t} values (2, 'b')", "alter table {t} rename column text to note")
     run_at(spark, path, noon(2), "insert into {t} values (3, 'c')")
-    message = r"version 3 \(RENAME COLUMN.* renamed column 'text' to 'note'.* declare `from: note`"
+    message = r"version 3 \(RENAME COLUMN.* renamed column 'text' to 'note'.* declare `from: \[note, text\]`"
     for changes in ("appends", "feed"):
         with pytest.raises(SourceError, match=message):
             opener(declared=["id", "text"], changes=changes).read(spark, [day(2)])

@@ -3,7 +3,7 @@
 Belongs here: the columns that batches add or widen. Does not: whether that quarantines one (schema/gate).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_assets.contracts.columns import Column, declared_type
@@ -58,6 +58,25 @@ def plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, S
     """Compare a batch with the contract. ``readers``: readers of each column, by its name there."""
     if not record.rows or not record.columns:
         return Plan(spec, Comparison((), {}), {})
+    if any(len(spec.source_columns(name)) > 1 for name in spec.columns):
+        planned = _plan(*_as_arrived(spec, record), readers)
+        return replace(planned, after=_with(spec, {n: _parse_known_type(text) for n, text in planned.evolved.items()}))
+    return _plan(spec, record, readers)
+
+
+def _as_arrived(spec: EffectiveTable, record: ExtractionRecord) -> tuple[EffectiveTable, ExtractionRecord]:
+    """Return contract and record with one source for each column: of several names the one that this batch has."""
+    chosen = {name: bronze_name(spec, name, record.columns) for name in spec.columns}
+    others = {safe_name(source) for source in spec.all_source_columns} - {*chosen.values()}
+    columns = {
+        name: column.model_copy(update={"source_name": source_name(chosen[name])}) for name, column in spec.columns.items()
+    }
+    declared = spec.declared.model_copy(update={"columns": {name: columns[name] for name in spec.declared.columns}})
+    read = tuple(name for name in record.columns if name not in others)
+    return EffectiveTable.of(declared, columns), replace(record, columns=read)
+
+
+def _plan(spec: EffectiveTable, record: ExtractionRecord, readers: Mapping[str, Sequence[str]] | None) -> Plan:
     promised, arrived = _promised_types(spec), arrived_columns(record, spec)
     comparison = compare(promised, arrived, spec.schema_policy)
     comparison = _with_twice_read(comparison, spec, arrived)
@@ -128,6 +147,18 @@ def count_batches_together(spec: TableSpec, log: Iterable[Decision], waiting: Se
     return next((index or 1 for index, record in enumerate(waiting) if plan(table, record).changes), len(waiting))
 
 
+def bronze_name(spec: TableContract, name: str, *arrived: Collection[str]) -> str:
+    """Return bronze's name of a column's source: of several the first that has arrived, else the newest. ``arrived``: names in
+    bronze, tried in turn.
+    """
+    names = [safe_name(source) for source in spec.source_columns(name)]
+    for some in arrived if len(names) > 1 else ():
+        lower = {each.lower() for each in some}
+        if present := [each for each in names if each.lower() in lower]:
+            return present[0]
+    return names[0]
+
+
 def _promised_types(spec: TableContract) -> dict[str, SparkType | None]:
     """The contract's types by bronze's names; of columns that share a source, the first one's."""
     by_source: dict[str, SparkType | None] = {}
@@ -183,7 +214,8 @@ def _with(spec: EffectiveTable, added: Mapping[str, SparkType | None]) -> Effect
     columns = dict(spec.columns)
     by_source: dict[str, list[str]] = {}
     for name in columns:
-        by_source.setdefault(safe_name(spec.source_column(name)), []).append(name)
+        for source in spec.source_columns(name):
+            by_source.setdefault(safe_name(source), []).append(name)
     lower = {name.lower() for name in spec.published_columns}
     sources = {source.lower() for source in by_source}
     for source, kind in added.items():

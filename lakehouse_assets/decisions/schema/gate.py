@@ -11,10 +11,10 @@ from lakehouse_assets.contracts.source import FilesSource, safe_name, source_nam
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import Outcome
-from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.decisions.naming import any_of, first_of
 from lakehouse_assets.decisions.schema.comparison import KEYS, QUARANTINING, Difference, advice
 from lakehouse_assets.decisions.schema.comparison import Outcome as Fate
-from lakehouse_assets.decisions.schema.evolution import Plan
+from lakehouse_assets.decisions.schema.evolution import Plan, bronze_name
 
 # The check that speaks of each kind of difference.
 CHECKS = {"missing": "source_columns", "new": "new_columns", "type": "source_types", "case": "source_names"}
@@ -78,18 +78,21 @@ def without(spec: TableContract, columns: Collection[str]) -> list[str]:
     arrived_names = {name.lower() for name in columns}
     if not arrived_names:
         return []
-    return [name for name in spec.columns if safe_name(spec.source_column(name)).lower() not in arrived_names]
+    return [
+        name for name in spec.columns
+        if arrived_names.isdisjoint(safe_name(source).lower() for source in spec.source_columns(name))
+    ]  # fmt: skip
 
 
 def _missing(
     spec: EffectiveTable, record: ExtractionRecord, ever: Collection[str], within: Sequence[Difference]
 ) -> list[Outcome]:
-    wanted = {name: safe_name(spec.source_column(name)) for name in spec.columns}
+    wanted = {name: bronze_name(spec, name, record.columns, ever) for name in spec.columns}
     # A column in another letter case is there; the check of names reports it.
     arrived_names, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
     missing = {name: s for name, s in wanted.items() if s.lower() not in arrived_names or s.lower() in in_part}
-    never = [f"{name} (from {spec.source_column(name)!r})" for name, s in missing.items() if s.lower() not in had]
+    never = [f"{name} (from {any_of(spec.source_columns(name))})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
         cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
@@ -116,7 +119,7 @@ def _missing(
     # Other files of it may have them all.
     in_all_files = nested or any(source.lower() not in arrived_names for source in missing.values())
     part = "this batch" if in_all_files else "a part of this batch"
-    sources = {source.lower() for source in wanted.values()}
+    sources = {safe_name(source).lower() for source in spec.all_source_columns}
     # One of them may be a missing one under another name. (Without a header, names may be personal values.)
     others = [source_name(name) for name in record.columns if name.lower() not in sources]
     others = others if missing and not spec.pii_columns else []
@@ -143,7 +146,7 @@ def _texts(spec: EffectiveTable, record: ExtractionRecord, failed: Mapping[str, 
     way = "declare the type that it has, or set type_changes: cast, and release, or have the source mended"
     differences = []
     for name, column in spec.columns.items():
-        source = safe_name(spec.source_column(name))
+        source = bronze_name(spec, name, record.columns)
         if failed.get(name) and source not in record.types:
             arrived = f"text, {failed[name]} no {column.type}"
             differences.append(Difference(source, column.type, arrived, fate, way, "type", source))

@@ -48,11 +48,12 @@ def migration(
     foreign: Collection[str] = (),
     same_values: bool = True,
     layout: tuple[str, str] = ("", ""),
+    unread: Mapping[str, str] | None = None,
 ) -> list[Step]:
     """The steps from the table's columns to the promised ones. ``renames``: old name → new. ``filled``: promised columns of
     which bronze has values. ``foreign``: the table's columns of which it has none. ``same_values``: the table was made by the
-    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. Raises ValueError for an
-    impossible rename.
+    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. ``unread``: columns with
+    values that the contract no longer reads, and why. Raises ValueError for an impossible rename.
     """
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants, foreign) for old, new in renames.items()]
@@ -80,6 +81,7 @@ def migration(
     if not steps and not same_values:
         why = "what the contract says of keys, casts, nulls or derived columns has changed: values are made anew from bronze"
         steps.append(Step("rewrite", "*", "", "", True, True, why))
+    steps += [Step("rewrite", name, wants[name], wants[name], True, True, why) for name, why in (unread or {}).items()]
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 
 

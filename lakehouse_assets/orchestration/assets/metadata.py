@@ -48,7 +48,7 @@ def bronze_schema(spec: TableSpec) -> dg.TableSchema:
         _column("_columns", "array<string>", "the batch's own columns"),
         _column("_corrupt_record", "string", "the record as it was, where it could not be read"),
     ]
-    columns += [_column(spec.source_column(name), "string", f"becomes {name}") for name in spec.columns]
+    columns += [_column(source, "string", f"becomes {name}") for name in spec.columns for source in spec.source_columns(name)]
     return dg.TableSchema(columns)
 
 

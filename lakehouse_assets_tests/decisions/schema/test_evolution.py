@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.decision import Counts, ExtractionRecord
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.decisions.schema.evolution import count_batches_together, effective_table, plan, staged_table
-from lakehouse_assets.decisions.schema.gate import schema_outcomes
+from lakehouse_assets.decisions.schema.gate import schema_outcomes, without
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window
 
@@ -280,3 +280,47 @@ def test_a_nested_type_that_cannot_be_is_refused(column, message):
 def test_a_nested_column_is_no_key():
     with pytest.raises(ValidationError, match=r"key: hour is struct<a: int>, which has no order"):
         readings(columns={**BASE, "hour": "struct<a: int>"})
+
+
+RENAMED = readings(
+    columns={**BASE, "status": {"type": "string", "from": ["State", "Status"]}},
+    schema={**EVOLVE, "missing_columns": "quarantine"},
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "lacking"),
+    [(["State"], []), (["Status"], []), (["State", "Status"], []), ([], ["State"])],
+    ids=["new name", "old name", "both", "neither"],
+)
+def test_a_column_with_several_names_is_missing_only_where_the_batch_has_none_of_them(names, lacking):
+    record = batch(1, names=names)
+    result = plan(RENAMED, record)
+    assert [d.column for d in result.comparison.differences] == lacking
+    assert (result.evolved, types(result.after)) == ({}, types(RENAMED))
+    assert result.after.columns["status"].source_name == ("State", "Status")
+    assert list(outcomes(RENAMED, record, ever=["Status"])) == (["source_columns"] if lacking else [])
+    assert without(RENAMED, record.columns) == (["status"] if lacking else [])
+
+
+def test_the_message_about_a_column_that_never_came_lists_all_its_names():
+    assert "status (from 'State' or 'Status')" in outcomes(RENAMED, batch(1))["source_columns"].message
+
+
+def test_the_type_of_the_name_that_came_widens_a_column_with_several():
+    spec = readings(columns={**BASE, "level": {"type": "int", "from": ["new level", "old level"]}}, schema=EVOLVE)
+    result = plan(spec, batch(1, {"old_x20_level": "bigint"}))
+    assert (types(result.after)["level"], result.evolved) == ("bigint", {"old_x20_level": "bigint"})
+    assert types(effective_table(spec, [decided(1, result.evolved)]))["level"] == "bigint"
+
+
+def test_all_names_of_a_personal_column_are_personal():
+    columns = {**BASE, "name": {"type": "string", "from": ["Name", "FullName"], "pii": True}}
+    spec = readings(columns={**columns, "initials": {"type": "string", "from": "fullname"}})
+    assert {"name", "initials"} <= spec.pii_columns
+
+
+@pytest.mark.parametrize(("names", "message"), [([], "empty list"), (["State", "state"], "listed twice")])
+def test_names_of_a_source_column_are_different(names, message):
+    with pytest.raises(ValidationError, match=message):
+        readings(columns={**BASE, "status": {"type": "string", "from": names}})

@@ -65,3 +65,11 @@ def test_a_struct_that_grows_is_widened_and_loses_nothing():
     grown = plan_steps([("s", "struct<a: int>")], [("s", "struct<a: bigint, b: string>")])
     assert grown == [("widen", "s", "struct<a: bigint, b: string>", True)]
     assert plan_steps([("s", "struct<a: int>")], [("s", "struct<a: string>")])[0][0] == "rewrite"
+
+
+def test_values_under_a_name_that_is_no_longer_read_are_a_step_of_their_own():
+    same = [("id", "int"), ("status", "string")]
+    steps = migration(same, same, {}, ("id",), same_values=False, unread={"status": "2 accepted window(s) have 'Status'"})
+    assert [(step.column, step.why) for step in steps if step.column != "*"] == [
+        ("status", "2 accepted window(s) have 'Status'")
+    ]
