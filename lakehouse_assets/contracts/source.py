@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from lakehouse_assets.checks.strict_model import is_recorded
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.fixed_width import FixedField, Position, field_positions
+from lakehouse_assets.contracts.number_marks import NumberMarks
 from lakehouse_assets.contracts.path_pattern import NEEDS, PathPattern
 from lakehouse_assets.contracts.settling import Settled
 from lakehouse_assets.contracts.source_kind import SourceKind
@@ -86,6 +87,11 @@ class FilesSource(SourceKind):
     """Texts that mean "no value", such as `["NA"]`. Bronze keeps them; silver has NULL."""
     timezone: Zone = "UTC"
     """IANA zone of timestamps that name none."""
+    decimal: str = Field(default=".", exclude_if=lambda mark: mark == ".")
+    """What the fraction of a number begins with: `.` or `,`. CSV and `fixed` only."""
+    thousands: str | None = Field(default=None, exclude_if=lambda mark: mark is None)
+    """What is between groups of three digits of a number, such as `.` in `1.013,8`: a point, comma, apostrophe, underscore or
+    space. A number without it is read, too. One with a group of another size fails its cast. CSV and `fixed` only."""
     encoding: str = "utf-8"
     """`utf-8`, `us-ascii` or `iso-8859-1`."""
     delimiter: str = ","
@@ -169,6 +175,10 @@ class FilesSource(SourceKind):
         if self.format == "fixed" and written and self.model_fields_set & {"multiline", "delimiter", "quote"}:
             raise ValueError("format fixed: multiline, delimiter and quote do not apply")
         field_positions(self.fields)
+        marks = NumberMarks.of(self)
+        marks.refuse()
+        if not marks.are_plain and self.format not in ("csv", "fixed"):
+            raise ValueError(f"format {self.format}: decimal and thousands apply to csv and fixed only")
         is_binary = self.format in ("parquet", "avro")
         if is_binary and written and self.model_fields_set & {"multiline", "encoding", "delimiter", "quote"}:
             raise ValueError(f"format {self.format}: multiline, encoding, delimiter and quote apply to text files only")

@@ -99,6 +99,10 @@ class MaintenanceSpec(StrictModel):
     evidence."""
 
 
+# The settings of a source by which the values of silver follow from bronze.
+SETTINGS_OF_VALUES = {"nulls", "timezone", "decimal", "thousands"}
+
+
 class TableContract(PrefixedContract, DriftRules):
     """The base of a table's three contracts: `TableSpec` as its YAML declares it, `EffectiveTable` with what accepted batches
     changed, `StagedTable` with what the batches of a run would change.
@@ -218,7 +222,7 @@ class TableContract(PrefixedContract, DriftRules):
         own = self.declared.columns
         columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in own.items()}
         parts = self.model_dump(mode="json", include={"key", "last_modified"}) | {
-            "columns": columns, "source": self.source.model_dump(mode="json", include={"nulls", "timezone"}),
+            "columns": columns, "source": self.source.model_dump(mode="json", include=SETTINGS_OF_VALUES),
             "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
             "missing": self.schema_policy.missing_columns,
         }  # fmt: skip

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.contracts.table_contract import SETTINGS_OF_VALUES, TableContract
 
 # The types of `last_modified` that have a span, by what their numbers are.
 NUMBERS = {
@@ -60,7 +60,7 @@ def definition_of(spec: TableContract) -> Definition | None:
     numbers = NUMBERS[spec.columns[name].type]
     column = spec.columns[name]
     parts = [numbers, name, column.model_dump(exclude={"type", "unit", "description", "pii"})]
-    parts += [spec.source.model_dump(mode="json", include={"nulls", "timezone"})]
+    parts += [spec.source.model_dump(mode="json", include=SETTINGS_OF_VALUES)]
     lacking = _hash([*parts, column.type])
     return Definition(lacking if column.expr else _hash(parts), lacking)  # of an expression, a wider type may be another number
 

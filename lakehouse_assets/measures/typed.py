@@ -11,6 +11,7 @@ from sqlglot import exp
 from lakehouse_assets.checks.sql.text import identifier, literal, parse_expression
 from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
+from lakehouse_assets.contracts.number_marks import NumberMarks, is_number
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import Array, Atom, Map, SparkType, Struct, parse_type
 from lakehouse_assets.contracts.table_contract import TableContract
@@ -90,7 +91,8 @@ def _spark_cast(spec: TableContract, column: Column, text: str) -> str:
     if column.type == "date" and column.format:
         return f"CAST(try_to_timestamp({trimmed}, {literal(column.format)}) AS DATE)"
     if column.type != "timestamp":
-        return f"try_cast({text} AS {column.type})"
+        number = NumberMarks.of(spec.source).as_plain(text) if is_number(column.type) else text
+        return f"try_cast({number} AS {column.type})"
     moment = f"CASE WHEN {is_time_of_day(text)} THEN NULL ELSE try_cast({text} AS timestamp) END"
     if column.format:
         moment = f"try_to_timestamp({trimmed}, {literal(column.format)})"

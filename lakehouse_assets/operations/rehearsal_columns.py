@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.source import safe_name
+from lakehouse_assets.contracts.number_marks import PLAIN_MARKS, NumberMarks
 from lakehouse_assets.contracts.table_contract import TableContract
+from lakehouse_assets.decisions.schema.evolution import bronze_name
 from lakehouse_assets.measures.typed import has_zone
 
 NUMBER, TEXT, MOMENT, DATE, BOOLEAN = "number", "text", "moment", "date", "boolean"
@@ -33,6 +34,7 @@ class FaultColumn:
     stored: str
     index: int
     nulls: tuple[str, ...] = ()
+    marks: NumberMarks = PLAIN_MARKS
 
     @property
     def kind(self) -> str:
@@ -60,7 +62,7 @@ class FaultColumn:
             return f"CAST(unix_date({self._date}) AS DOUBLE)"
         if self.kind != NUMBER:
             return "CAST(NULL AS DOUBLE)"
-        value = f"try_cast({self.filled} AS DOUBLE)"
+        value = f"try_cast({self.marks.as_plain(self.filled)} AS DOUBLE)"
         return f"CASE WHEN abs({value}) < CAST('Infinity' AS DOUBLE) THEN {value} END"
 
     def figure(self, name: str) -> str:
@@ -88,18 +90,18 @@ class FaultColumn:
 
     def scaled(self, factor: int) -> str:
         """SQL of the number times a factor, as a text of its type; what is no number stays as it is."""
-        scaled = f"try_cast({self.text} AS DOUBLE) * {float(factor)!r}D"
+        scaled = f"try_cast({self._plain} AS DOUBLE) * {float(factor)!r}D"
         if (exact := self._exact) is not None:
             scaled = f"{exact} * CAST({factor} AS DECIMAL(7,0))"
-        return self._or_as_it_is(f"CAST({scaled} AS STRING)")
+        return self._or_as_it_is(self.marks.as_written(f"CAST({scaled} AS STRING)"))
 
     def moved(self, deviations: float) -> str:
         """The same of the number plus so many deviations of its window."""
         distance = f"{deviations!r}D * {self.figure('spread')}"
-        moved = f"try_cast({self.text} AS DOUBLE) + {distance}"
+        moved = f"try_cast({self._plain} AS DOUBLE) + {distance}"
         if (exact := self._exact) is not None:
             moved = f"{exact} + try_cast({distance} AS DECIMAL(30,{self._scale}))"
-        return self._or_as_it_is(f"CAST({moved} AS STRING)")
+        return self._or_as_it_is(self.marks.as_written(f"CAST({moved} AS STRING)"))
 
     def later(self, hours: int) -> str:
         """SQL of the moment so many hours later, or of the date one day later, in the form in which it came."""
@@ -129,6 +131,11 @@ class FaultColumn:
         return f"try_cast({self.filled} AS DATE)"
 
     @property
+    def _plain(self) -> str:
+        """SQL of a number's text as Spark casts it."""
+        return self.marks.as_plain(self.text)
+
+    @property
     def _scale(self) -> int:
         return int(self.column.type.rstrip(")").split(",")[1]) if self.column.type.startswith("decimal") else 0
 
@@ -137,7 +144,7 @@ class FaultColumn:
         """SQL of a whole or decimal number; None for a floating one."""
         if self.column.type in ("float", "double"):
             return None
-        return f"try_cast({self.text} AS DECIMAL(30,{self._scale}))"
+        return f"try_cast({self._plain} AS DECIMAL(30,{self._scale}))"
 
 
 def _kind(column: Column) -> str:
@@ -153,7 +160,7 @@ def fault_columns(spec: TableContract, available: Collection[str]) -> tuple[list
     left_out: dict[str, str] = {}
     stored_names, lower = set[str](), {name.lower() for name in available}
     for name, column in spec.columns.items():
-        stored = safe_name(spec.source_column(name))
+        stored = bronze_name(spec, name, available)
         if not _kind(column):
             left_out[name] = f"{'nested' if column.nested else column.type} values are left as they are"
         elif stored.lower() not in lower:
@@ -162,7 +169,7 @@ def fault_columns(spec: TableContract, available: Collection[str]) -> tuple[list
             left_out[name] = "it reads the same source column as another"
         else:
             stored_names.add(stored.lower())
-            columns.append(FaultColumn(name, column, stored, len(columns), spec.source.nulls))
+            columns.append(FaultColumn(name, column, stored, len(columns), spec.source.nulls, NumberMarks.of(spec.source)))
     return columns, left_out
 
 

@@ -64,6 +64,11 @@ def test_only_a_stream_has_a_path_without_a_window() -> None:
         ({"delimiter": '"'}, "both"),
         ({"format": "json", "encoding": "latin-1"}, "JSON is UTF-8"),
         ({"format": "orc"}, "csv"),
+        ({"decimal": ";"}, "a point or a comma"),
+        ({"thousands": "3"}, "must be one of"),
+        ({"thousands": "."}, "decimal ','"),
+        ({"decimal": ",", "thousands": ","}, "both ','"),
+        ({"format": "json", "decimal": ","}, "csv and fixed only"),
         ({"seperator": ","}, "not known here"),
     ],
 )

@@ -134,6 +134,35 @@ def test_texts_as_a_type(spark, column, texts):
     assert by_text == approximate
 
 
+COMMA, GROUPS = {"decimal": ","}, {"decimal": ",", "thousands": "."}
+NUMBERS: list[tuple[str, dict[str, str], dict[str, Any]]] = [
+    ("decimal(12,3)", COMMA, {
+        "1013,847": Decimal("1013.847"), "-7": Decimal(-7), " 1,5 ": Decimal("1.5"), ",5": Decimal("0.5"), "1.5": BAD,
+        "1,2,3": BAD, ",": BAD, "x": BAD,
+    }),
+    ("decimal(12,3)", GROUPS, {
+        "1.013,847": Decimal("1013.847"), "1013,847": Decimal("1013.847"), "1.234.567": Decimal(1234567), "1.23.4": BAD,
+        "1.0,5": BAD, "1234.567": BAD, ".123": BAD, "1,234.5": BAD,
+    }),
+    ("double", GROUPS, {"1,5e3": 1500.0, "Infinity": float("inf"), "-1.000,25": -1000.25, "1.5": BAD}),
+    ("int", GROUPS, {"1.013": 1013, "1013": 1013, "1,5": BAD, "1.01": BAD}),
+    ("int", {"thousands": ","}, {"1,013": 1013, "1,01": BAD}),
+    ("decimal(9,2)", {"decimal": ",", "thousands": " "}, {"1 013,5": Decimal("1013.5"), " 1 013 ": Decimal(1013), "1 01": BAD}),
+    ("decimal(9,2)", {"thousands": "'"}, {"1'013.5": Decimal("1013.5"), "1'01": BAD}),
+    ("string", GROUPS, {"1.013,847": "1.013,847"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "marks", "texts"), NUMBERS, ids=[f"{kind} {marks}" for kind, marks, _ in NUMBERS])
+def test_numbers_with_the_marks_of_the_source(spark, kind, marks, texts):
+    spec = readings(
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", **marks},
+        columns={"id": "int", "v": kind}, key=["id"], last_modified=None, checks=[],
+    )  # fmt: skip
+    values = dict(zip(texts, cast(spark, spec, [*texts]), strict=True))
+    assert values == {text: (None, True) if value is BAD else (value, False) for text, value in texts.items()}
+
+
 @pytest.mark.parametrize(
     ("text", "there"),
     [
