@@ -33,7 +33,9 @@ def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:
     same time: there it is one row, if others are clean. (Without any, the window itself may be unreadable.)
     """
     by_chance = spec.source.kind == "files" and spec.extraction.stream is not None and numbers.newest + numbers.older > 0
-    checks = [("readable_row", "readable", f"{'file' if numbers.unreadable else 'record'}(s) could not be read")]
+    kinds = [f"{count}: {kind}" for kind, count in numbers.metrics.get("readable_row", {}).items() if count]
+    why = f" ({'; '.join(kinds)})" if kinds and not numbers.unreadable else ""
+    checks = [("readable_row", "readable", f"{'file' if numbers.unreadable else 'record'}(s) could not be read{why}")]
     checks += [(f"cast_{name}", "cast", f"value(s) of {name} are no {column.type}") for name, column in spec.columns.items()]
     if spec.key:
         checks.append(("key_not_null", "key", "row(s) without a whole key"))

@@ -27,7 +27,8 @@ from lakehouse_assets.decisions.personal import MASKED, may_be_misplaced
 from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates
 from lakehouse_assets.measures.frames import all_of
-from lakehouse_assets.measures.scan import BITS, bit, fails_any
+from lakehouse_assets.measures.hints import READABLE_MESSAGE, Hints, number_hints, record_hints, with_hints
+from lakehouse_assets.measures.scan import BITS, READABLE, bit, fails_any
 from lakehouse_assets.measures.typed import typed_columns
 
 SHOWN = 200
@@ -38,6 +39,7 @@ REASONS = "array<struct<check: string, column: string, severity: string, value: 
 class RowRule:
     """One row check of a staging: declared, or built in (readable rows, casts, keys). ``column``: the columns that it looks at,
     with commas between. ``removes``: failing rows leave.
+    ``hints``: SQL of when the message has an addition, and the addition.
     """
 
     id: str
@@ -47,6 +49,7 @@ class RowRule:
     message: str
     removes: bool
     severity: str = "critical"
+    hints: Hints = ()
 
 
 def row_rules(spec: TableContract, waived: Collection[str] = ()) -> list[RowRule]:
@@ -55,10 +58,12 @@ def row_rules(spec: TableContract, waived: Collection[str] = ()) -> list[RowRule
     ``waived``: ids that an override ignores; checks that depend on them also check their failing rows.
     """
     corrupt = "_corrupt_record"
-    rules = [RowRule("readable_row", f"{corrupt} IS NOT NULL", corrupt, corrupt, "the record can be read", True)]
+    unreadable, hints = f"{corrupt} IS NOT NULL", record_hints(spec)
+    rules = [RowRule(READABLE, unreadable, corrupt, corrupt, READABLE_MESSAGE, True, hints=hints)]
     for name, column in spec.columns.items():
         failed, raw = identifier(f"_uncast_{name}"), identifier(f"_raw_{name}")
-        rules.append(RowRule(f"cast_{name}", failed, raw, name, f"{name} can be read as {column.type}", True))
+        message = f"{name} can be read as {column.type}"
+        rules.append(RowRule(f"cast_{name}", failed, raw, name, message, True, hints=number_hints(spec, column, raw)))
     rules += [replace(rule, failing=f"({corrupt} IS NULL AND {rule.failing})") for rule in key_rules(spec.key)]
     if spec.extraction.delete_when:
         rules.append(_delete_rule(spec.extraction.delete_when))
@@ -230,7 +235,7 @@ def _reasons(pii: Collection[str], rules: Sequence[RowRule]) -> str:
             value = f"CASE WHEN {fails_any(misplacing)} THEN {literal(MASKED)} ELSE {value} END"
         texts = {"check": rule.id, "column": rule.column, "severity": rule.severity}
         cells = [f"'{name}', {literal(text)}" for name, text in texts.items()]
-        cells += [f"'value', CAST({value} AS STRING)", f"'message', {literal(rule.message)}"]
+        cells += [f"'value', CAST({value} AS STRING)", f"'message', {with_hints(rule.message, rule.hints)}"]
         entries.append(f"CASE WHEN {fails_any([position])} THEN named_struct({', '.join(cells)}) END")
     # Typed, since Delta refuses the untyped array of no rules.
     reasons = f"filter(CAST(array({', '.join(entries)}) AS {REASONS}), reason -> reason IS NOT NULL)"

@@ -30,6 +30,7 @@ from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.batches import Broken
+from lakehouse_assets.measures.hints import count_record_kinds
 from lakehouse_assets.measures.observed_scan import ObservedScan
 from lakehouse_assets.measures.order_span import measured_span, span_metrics
 from lakehouse_assets.measures.stage import row_rules
@@ -113,7 +114,9 @@ class SilverTarget(Target[Run]):
         deferred = [check for check in spec.checks if is_deferred(check, context)]
         rules = [rule.id for rule in row_rules(spec)]
         checks = awaited_checks(spec.checks, context)
-        return MeasurePlan(checks, context, rules, self.staging.personal, deferred, more=span_metrics(spec))
+        return MeasurePlan(
+            checks, context, rules, self.staging.personal, deferred, more=span_metrics(spec) | count_record_kinds(spec)
+        )
 
     def complete_earlier_runs(self) -> None:
         """As `Target`. Raises EvidenceError first if the table is damaged."""

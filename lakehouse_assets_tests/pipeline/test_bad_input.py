@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.decisions.schema.evolution import plan
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
 from lakehouse_assets.errors import SourceError
@@ -120,11 +121,15 @@ def test_each_row_has_one_fate(faulty):
 @pytest.mark.parametrize(
     ("day", "message"),
     [
-        (2, "readable_row: 2 record(s) could not be read; cast_hour: 1 value(s) of hour are no int"),
+        (
+            2,
+            "readable_row: 2 record(s) could not be read (2: its quotes do not pair, or it has more or fewer fields than the"
+            " header); cast_hour: 1 value(s) of hour are no int",
+        ),
         (3, "not_empty: the batch is empty"),
         (4, "not_empty: the batch is empty"),
         (5, ""),
-        (6, "readable_row: 1 record(s) could not be read"),
+        (6, "readable_row: 1 record(s) could not be read (1: it is not utf-8: is source.encoding right?)"),
         (7, "readable_row: 1 file(s) could not be read"),
         (8, "readable_row: 1 file(s) could not be read"),
         (9, "supersede: none of its 1 row(s) is clean"),
@@ -134,6 +139,31 @@ def test_faulty_files_are_reported(faulty, day, message):
     decision = faulty[1].current[window(day)]
     assert reasons_text(decision).startswith(message)
     assert bool(decision.reasons) == bool(message)
+
+
+@pytest.mark.parametrize(
+    ("day", "messages"),
+    [
+        (2, {"the record can be read: its quotes do not pair, or it has more or fewer fields than the header"}),
+        (6, {"the record can be read: it is not utf-8: is source.encoding right?"}),
+        (7, {"the record can be read"}),
+    ],
+)
+def test_reasons_name_the_kind_of_an_unreadable_record(faulty, day, messages):
+    reasons = [reason for row in rows_in_quarantine(faulty[0], day) for reason in row["reasons"]]
+    assert {reason["message"] for reason in reasons if reason["check"] == "readable_row"} == messages
+
+
+def test_a_failed_cast_names_the_key_for_decimal_commas(spark, settings):
+    columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "decimal(12,3)"}
+    spec = readings(columns=columns, key=["hour"], last_modified=None, checks=[])
+    land_bytes(settings, 1, b'sensor,hour,value\na,1,"1.013,847"\nb,2,x\n')
+    heal(spark, settings, [1], spec)
+    reasons = [reason for row in rows_in_quarantine(settings, 1) for reason in row["reasons"]]
+    assert sorted((reason["message"], reason["value"]) for reason in reasons) == [
+        ("value can be read as decimal(12,3)", MASKED),
+        ("value can be read as decimal(12,3): is source.decimal ','?", MASKED),
+    ]
 
 
 @pytest.mark.parametrize(
