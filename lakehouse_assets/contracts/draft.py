@@ -3,55 +3,31 @@
 Belongs here: guesses, and the list of guesses. Does not: writing files, or running anything.
 """
 
-import bz2
-import csv
-import gzip
-import io
 import itertools
 import json
 import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow as pa
 import yaml
-from pyarrow import parquet
 from pydantic import ValidationError
 
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
-from lakehouse_assets.contracts.draft_path import draft_path
+from lakehouse_assets.contracts.draft_path import draft_path, landed_files
+from lakehouse_assets.contracts.draft_sample import read_sample
+from lakehouse_assets.contracts.draft_values import draft_plain_values, draft_values
 from lakehouse_assets.contracts.mistakes import NAME, dotted, mistakes_in
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
-SAMPLE = 1000
 NULLS = ("NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "-", "\\N")
-DELIMITERS = ",;\t|"
-OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
-# A number with a leading zero (a postcode) or more digits than a double keeps is text: as a number it would be another.
-FORMS = {
-    "boolean": r"(?i)true|false",
-    "bigint": r"[+-]?(0|[1-9]\d{0,17})",
-    "double": r"[+-]?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][+-]?\d+)?",
-    "date": r"\d{4}-\d{2}-\d{2}",
-    "timestamp": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?",
-}
+OTHER_FILES = 10  # in which a key is looked for again
 IDENTIFIES = re.compile(r"^id_|(^|_)(id|ids|key|code|uuid|guid|nr|no|number|sku)$")
 ZONED = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 CHANGED = (re.compile(r"updat|modif|chang"), re.compile(r"_at$|time"))
-
-
-class _Sample(NamedTuple):
-    """A file's first rows, by the source's names. ``options``: of the source. ``types``: of columns, if the file has types."""
-
-    options: dict[str, Any]
-    names: list[str]
-    rows: list[dict[str, str]]
-    types: dict[str, str] = {}
 
 
 def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tuple[str, list[str]]:
@@ -63,15 +39,15 @@ def draft_table(table: str, file: Path, landing: Path, start: str | None) -> tup
     if not file.resolve().is_relative_to(landing.resolve()):
         raise ConfigError(f"--from {file}: the file must be in the landing folder {landing} (or set LAKEHOUSE_LANDING)")
     dated = draft_path(file.resolve().relative_to(landing.resolve()).as_posix(), landing)
-    sample = _sample(file)
+    sample = read_sample(file)
     columns, count = _columns(file, sample.names), len(sample.rows)
     nulls = sorted({value for row in sample.rows for value in row.values() if value in NULLS})
     values = {c: [row[n] for row in sample.rows if row.get(n) not in (None, "", *nulls)] for c, n in columns.items()}
-    types = {column: sample.types.get(columns[column]) or _type(some) for column, some in values.items()}
+    guessed = draft_values(values) if sample.options["format"] == "csv" else draft_plain_values(values)
+    types = {column: sample.types.get(columns[column]) or kind for column, kind in guessed.types.items()}
     key = _key(values, types, count)
     modified = next((c for like in CHANGED for c, t in types.items() if key and t == "timestamp" and like.search(c)), None)
-    described = {c: {"type": types[c], **({"from": n} if n != c else {})} for c, n in columns.items()}
-    column_lines = "".join(f"    {_flow(name)}: {_flow(column)}\n" for name, column in described.items())
+    options = sample.options | guessed.marks.as_options() | ({"nulls": nulls} if nulls else {})
     text = f"""\
 # Drafted from the header and the first {count} rows of {json.dumps(file.name)}. Read it before you trust it.
 type: lakehouse_assets.LakehouseTable
@@ -80,36 +56,51 @@ attributes:
   name: {table}
   description: {_flow(f"Drafted from {file.name}; say what a row is.")}
   # The path is relative to the landing folder; {{window:...}} stands for a window's start, in UTC.
-  source: {_flow({"kind": "files", "path": dated.path, **sample.options, **({"nulls": nulls} if nulls else {})})}
+  source: {_flow({"kind": "files", "path": dated.path, **options})}
   # One file, or set of files, per window: {dated.cadence}. Windows before `start` are never looked for.
   extraction: {_flow({"cadence": dated.cadence, "start": start or dated.first, "mode": "upsert" if key else "append"})}
 {_key_lines(key, modified, count)}\
   # `from:` is the source's spelling. Add `unit:`, `description:`, and `pii: true` to what is personal.
   columns:
-{column_lines}\
+{_column_lines(columns, types, guessed.formats)}\
   # See `lakehouse check kinds` for more.
   checks:
     - {{check: not_empty}}
 """
-    checks: list[dict[str, Any]] = [{"check": "not_null", "column": name} for name in key]
-    checks += [{"check": "unique", "columns": key}] if key else []
-    text += "".join(f"    - {_flow(check)}\n" for check in checks)
+    text += _check_lines(key)
     _refuse_unloadable(file, text)
     naive = [c for c, t in types.items() if t == "timestamp" and not all(ZONED.search(value) for value in values[c])]
     empty = [column for column, some in values.items() if not some]
-    guess = f"{', '.join(key)}, guessed from {count:,} rows; check it" if key else f"none was found in {count:,} rows (append)"
     advice = {
         "path": dated.advice,
         "seconds": dated.seconds_advice,
-        "key": guess,
+        "key": _key_advice(key, count, [columns[name] for name in key], file, landed_files(dated.path, landing)),
         "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",
         "multiline": "texts contain line breaks, so each file is read as one piece" if sample.options.get("multiline") else "",
+        "encoding": sample.encoding_advice,
+        "decimal": guessed.marks_advice,
+        "format": guessed.formats_advice,
         "nulls": f"{', '.join(nulls)} count as no value, in every column; check that none is a real one" if nulls else "",
         "timezone": f"{', '.join(naive)} name no zone and are taken as UTC; else set source.timezone" if naive else "",
         "types": f"{', '.join(empty)} had no value in the sample, so that string is a guess" if empty else "",
         "next": "mark personal columns `pii: true`, add checks, then: lakehouse check validate",
     }
     return text, [f"{what}: {message}" for what, message in advice.items() if message]
+
+
+def _column_lines(columns: Mapping[str, str], types: Mapping[str, str], formats: Mapping[str, str]) -> str:
+    described = {
+        column: {"type": types[column], **({"from": name} if name != column else {})}
+        | ({"format": formats[column]} if column in formats else {})
+        for column, name in columns.items()
+    }
+    return "".join(f"    {_flow(name)}: {_flow(column)}\n" for name, column in described.items())
+
+
+def _check_lines(key: Sequence[str]) -> str:
+    checks: list[dict[str, Any]] = [{"check": "not_null", "column": name} for name in key]
+    checks += [{"check": "unique", "columns": [*key]}] if key else []
+    return "".join(f"    - {_flow(check)}\n" for check in checks)
 
 
 def _key_lines(key: Sequence[str], modified: str | None, count: int) -> str:
@@ -139,65 +130,27 @@ def _refuse_unloadable(file: Path, text: str) -> None:
         raise ConfigError(f"--from {file}: its draft would not load: {reasons}") from None
 
 
-def _sample(file: Path) -> _Sample:
-    if file.suffix == ".parquet":
-        return _parquet_sample(file)
-    packed = file.suffix in OPENERS
-    inner = Path(file.stem).suffix if packed else file.suffix
-    try:
-        with file.open("rb") as raw, OPENERS[file.suffix](raw) if packed else raw as data:
-            stream = io.TextIOWrapper(data, encoding="utf-8-sig", newline="")
-            if inner in (".json", ".jsonl", ".ndjson"):
-                lines = [json.loads(line) for line in itertools.islice(stream, SAMPLE) if line.strip()]
-                rows = [{k: v if isinstance(v, str) else json.dumps(v) for k, v in r.items() if v is not None} for r in lines]
-                names = list(dict.fromkeys(name for line in lines for name in line))
-                options: dict[str, Any] = {"format": "json"}
-            else:
-                header = stream.readline()
-                # The one that the header has most of; a comma where there is none of them.
-                delimiter = max(DELIMITERS, key=header.count)
-                reader = csv.DictReader(itertools.chain([header], stream), delimiter=delimiter)
-                rows = [{k: v for k, v in row.items() if k and v is not None} for row in itertools.islice(reader, SAMPLE)]
-                names = list(reader.fieldnames or [])
-                options = {"format": "csv", **({"delimiter": delimiter} if delimiter != "," else {})}
-                if any("\n" in text or "\r" in text for row in rows for cell in row.items() for text in cell):
-                    options["multiline"] = True
-    except (OSError, EOFError, UnicodeError, ValueError, AttributeError, csv.Error) as error:
-        raise ConfigError(f"--from {file}: it cannot be read as UTF-8 CSV or JSON lines: {error}") from None
-    if not names:
-        raise ConfigError(f"--from {file}: the file is empty; take one with a header and some rows")
-    return _Sample(options, names, rows)
-
-
-def _parquet_sample(file: Path) -> _Sample:
-    try:
-        with parquet.ParquetFile(file) as opened:
-            schema = opened.schema_arrow
-            batch = next(opened.iter_batches(SAMPLE), None)
-    except (OSError, pa.ArrowException) as error:
-        raise ConfigError(f"--from {file}: it cannot be read as Parquet: {error}") from None
-    rows = [{k: _text(v) for k, v in row.items() if v is not None} for row in (batch.to_pylist() if batch else [])]
-    return _Sample({"format": "parquet"}, list(schema.names), rows, {each.name: _declared(each.type) for each in schema})
-
-
-def _declared(kind: pa.DataType) -> str:
-    """Return the column type for a Parquet type; text for nested and unknown types."""
-    is_a = pa.types
-    if is_a.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    names = {
-        "boolean": is_a.is_boolean, "bigint": is_a.is_integer, "double": is_a.is_floating, "date": is_a.is_date,
-        "timestamp": is_a.is_timestamp,
-    }  # fmt: skip
-    if is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_fixed_size_binary(kind):
-        return "binary"
-    return next((name for name, holds in names.items() if holds(kind)), "string")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return value if isinstance(value, str) else json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
+def _key_advice(key: Sequence[str], count: int, names: Sequence[str], file: Path, landed: Sequence[Path]) -> str:
+    """Return what the key was guessed from, and whether its values come again in a few other files. ``names``: the source's of
+    the key's columns. ``landed``: files of the table.
+    """
+    if not key:
+        return f"none was found in {count:,} rows (append)"
+    guess = f"{', '.join(key)}, guessed from {count:,} rows; check it"
+    others = [other for other in landed if other.resolve() != file.resolve()][:OTHER_FILES]
+    values, again, files = set[tuple[str | None, ...]](), 0, 0
+    for each in [file, *others]:
+        try:
+            rows = read_sample(each).rows
+        except ConfigError:
+            continue
+        of_file = {tuple(row.get(name) for name in names) for row in rows}
+        again, files = again + len(of_file & values), files + 1
+        values |= of_file
+    if not again:
+        return guess
+    others_read = f"{again:,} keys come again in {files - 1} other file(s)"
+    return f"{guess}; it is unique within a file only: {others_read}, and the newest row of each stays"
 
 
 def _columns(file: Path, names: Sequence[str]) -> dict[str, str]:
@@ -215,10 +168,6 @@ def _columns(file: Path, names: Sequence[str]) -> dict[str, str]:
         free = (plain if n == 1 else f"{plain}_{n}" for n in itertools.count(1))
         columns[next(column for column in free if column not in columns)] = name
     return columns
-
-
-def _type(values: Sequence[str]) -> str:
-    return next((kind for kind, form in FORMS.items() if values and all(re.fullmatch(form, v) for v in values)), "string")
 
 
 def _key(values: Mapping[str, Sequence[str]], types: Mapping[str, str], rows: int) -> list[str]:

@@ -105,12 +105,17 @@ def _folders(before: str, part: Mapping[str, str]) -> str:
 
 def _minutes_of_names(text: str, path: str, landing: Path) -> list[int]:
     """Return the minute of each landed file that the pattern matches, one of ``path`` at least."""
+    landed = landed_files(text, landing)
+    starts = map(PathPattern(text).window_start, {path, *(file.relative_to(landing).as_posix() for file in landed)})
+    return [start.minute for start in starts if start]
+
+
+def landed_files(text: str, landing: Path) -> list[Path]:
+    """Return the landed files that a pattern without globs may match, of many only some."""
     parts = PLACEHOLDER.split(text)
     parts[::2] = [glob.escape(part) for part in parts[::2]]
     parts[1::2] = [re.sub("%(.)", lambda each: "?" * DIRECTIVES[each[1]], part) for part in parts[1::2]]
-    landed = itertools.islice(landing.glob("".join(parts)), MOST_NAMES)
-    starts = map(PathPattern(text).window_start, {path, *(file.relative_to(landing).as_posix() for file in landed)})
-    return [start.minute for start in starts if start]
+    return list(itertools.islice(landing.glob("".join(parts)), MOST_NAMES))
 
 
 def _cadence(minutes: list[int]) -> Cadence:

@@ -256,9 +256,9 @@ def test_a_draft_notes_times_without_a_zone(tmp_path):
         ("t", "2024-02-30.csv", "a\n1\n", "no date was found"),
         ("t", "2024-05-01.csv", "a,,c\n1,2,3\n", "column 2 has no name"),
         ("t", "2024-05-01.csv", "Temp,temp\n1,2\n", "two columns are called 'temp'"),
-        ("t", "2024-05-01.json", "[1]\n", "cannot be read as UTF-8 CSV or JSON lines"),
-        ("t", "2024-05-01.csv.gz", "a\n1\n", "cannot be read as UTF-8 CSV or JSON lines"),
-        ("t", "2024-05-01.csv", b"a\n\xe9\n", "cannot be read as UTF-8"),
+        ("t", "2024-05-01.json", "[1]\n", "cannot be read as UTF-8 or iso-8859-1 CSV, or as JSON lines"),
+        ("t", "2024-05-01.csv.gz", "a\n1\n", "cannot be read as UTF-8 or iso-8859-1 CSV, or as JSON lines"),
+        ("t", "2024-05-01.csv", "a\n\xe9\n".encode("utf-16"), "it is no text; convert it to UTF-8"),
         ("t", "_2024-05-01.csv", "a\n1\n", "would not load: source.path: .*hidden"),
         ("t", "a[1]-2024-05-01.csv", "a\n1\n", "would not load: source.path: .*globs"),
         ("t", "a**-2024-05-01-13-05.csv", "a\n1\n", "would not load: source.path: .*globs"),
@@ -282,3 +282,66 @@ def test_a_file_outside_the_landing_folder(tmp_path):
     (tmp_path / "landing").mkdir()
     with pytest.raises(ConfigError, match="must be in the landing folder"):
         draft_table("t", tmp_path / "2024-05-01.csv", tmp_path / "landing", None)
+
+
+EUROPEAN = """\
+Nr;Kunde;Betrag;Menge;Gebucht am;Datum
+1;Müller;1.013,84;1.200;31.01.2024 08:00;01.02.2024
+2;Jäger;7,5;30;01.02.2024 09:30;02.02.2024
+"""
+
+
+def test_a_european_csv_shows_encoding_marks_and_formats(tmp_path):
+    spec, _, advice = draft(tmp_path, "orders/2024-05-01.csv", EUROPEAN.encode("latin-1"))
+    assert (spec.source.encoding, spec.source.delimiter) == ("iso-8859-1", ";")
+    assert (spec.source.decimal, spec.source.thousands) == (",", ".")
+    assert {name: (column.type, column.format) for name, column in spec.columns.items()} == {
+        "nr": ("bigint", None), "kunde": ("string", None), "betrag": ("double", None), "menge": ("bigint", None),
+        "gebucht_am": ("timestamp", "dd.MM.yyyy HH:mm"), "datum": ("date", "dd.MM.yyyy"),
+    }  # fmt: skip
+    assert "decimal: numbers are read with decimal ',', thousands '.', guessed; check it" in advice
+    assert "encoding: the file is not UTF-8, and iso-8859-1 reads any file; check umlauts and accents" in advice
+    assert "format: gebucht_am is read as dd.MM.yyyy HH:mm; datum is read as dd.MM.yyyy" in advice
+
+
+def test_characters_of_windows_are_noted(tmp_path):
+    _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,price\n1,5 €\n".encode("cp1252"))
+    assert any("characters of Windows-1252" in line for line in advice)
+
+
+@pytest.mark.parametrize(
+    ("values", "marks", "type_"),
+    [
+        (["1,5", "2"], (",", None), "double"),
+        (["1.013,5", "2"], (",", "."), "double"),
+        (["1,234,567"], (".", ","), "bigint"),
+        (["1 013,5"], (",", " "), "double"),
+        (["1.0,5"], (".", None), "string"),
+        (["01,5"], (".", None), "string"),
+        (["1.5"], (".", None), "double"),
+        (["a,b"], (".", None), "string"),
+    ],
+)
+def test_marks_of_numbers(tmp_path, values, marks, type_):
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", "v;w\n" + "".join(f"{value};\n" for value in values))
+    assert (spec.source.decimal, spec.source.thousands, spec.columns["v"].type) == (*marks, type_)
+
+
+def test_marks_that_would_make_another_column_a_text_are_not_guessed(tmp_path):
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", "v;w\n1,5;1.5\n")
+    assert (spec.source.decimal, spec.columns["v"].type, spec.columns["w"].type) == (".", "string", "double")
+
+
+def test_a_date_whose_day_may_be_the_month_stays_text(tmp_path):
+    spec, _, advice = draft(tmp_path, "2024-05-01.csv", "a,b\n01/02/2024,01/31/2024\n")
+    assert [(column.type, column.format) for column in spec.columns.values()] == [("string", None), ("date", "MM/dd/yyyy")]
+    assert any("a may have the day or the month first, and stays text" in line for line in advice)
+
+
+def test_the_note_on_a_key_that_comes_again_in_other_files(tmp_path):
+    (tmp_path / "2024-05-02.csv").write_text("id,v\n2,x\n3,y\n")
+    _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,v\n1,x\n2,y\n")
+    assert (
+        "key: id, guessed from 2 rows; check it; it is unique within a file only: 1 keys come again in 1 other file(s), and the"
+        " newest row of each stays" in advice
+    )
