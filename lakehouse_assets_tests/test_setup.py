@@ -159,3 +159,13 @@ def test_a_partial_venv_is_replaced_and_a_foreign_folder_is_not(folder):
     assert refused.returncode == 3
     assert "is no Python environment" in refused.stderr
     assert (home / "thesis.tex").exists()
+
+
+def test_the_activated_environment_of_a_copied_project_finds_its_own_instance(folder):
+    assert set_up(folder).returncode == 0
+    activate = folder / ".venv" / "bin" / "activate"
+    activate.write_text(activate.read_text().replace(str(PROJECT_ROOT), "/the/project/before"))
+    assert set_up(folder).returncode == 0
+    exports = [line for line in activate.read_text().splitlines() if "DAGSTER_HOME" in line]
+    assert exports == [f"export DAGSTER_HOME={PROJECT_ROOT}"]
+    assert_complete(folder)

@@ -55,8 +55,9 @@ install --no-deps --editable "$here"
 export LAKEHOUSE_PROJECT="$here"
 echo "fetching Delta's jars"
 "$new/bin/python" -m lakehouse_assets.storage.session 2>/dev/null >/dev/null || "$new/bin/python" -m lakehouse_assets.storage.session
-# In the activated environment a plain `dagster dev` finds the instance.
-grep -q DAGSTER_HOME "$new/bin/activate" || printf '\nexport DAGSTER_HOME=%q\n' "$here" >>"$new/bin/activate"
+# In the activated environment a plain `dagster dev` finds the instance: of this project, also in an environment that is a copy.
+activate=$(grep -v '^export DAGSTER_HOME=' "$new/bin/activate")
+printf '%s\n\nexport DAGSTER_HOME=%q\n' "$activate" "$here" >"$new/bin/activate"
 
 # Its scripts name the folder that they were made in.
 "$python" -c '
