@@ -15,6 +15,8 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 CHECK = "supersede"
 NAMED = 20
 WAY_OUT = "if the source means it, release with --override supersede, or set `supersede: any`"
+# Where an override would publish nothing.
+CORRECTION = "correct the file, `columns` or the checks that fail: --override supersede alone publishes no value of it"
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,15 @@ def supersede_outcome(
         # Rows without a key: a correction cannot be told from a loss, so their numbers are compared.
         unit = "row(s)"
         lost = max(0, before - numbers.newest - sum(replaced.stays.values() if replaced else ()))
-    faults = []
+    faults, without_values = [], False
     if numbers.rows_in and not clean and not numbers.unreadable:  # of a file that cannot be read `readable_row` speaks
         faults.append(f"none of its {numbers.rows_in} row(s) is clean")
+        without_values = True
     if not numbers.rows_in and lost:
         faults.append(f"it has no rows, where {before} {unit} are published")
     if numbers.rows_in and set(lacking) >= set(spec.declared.columns):
         faults.append("it has none of the declared columns")
+        without_values = True
     elif numbers.rows_in and replaced and (missing := [name for name in spec.key if name in lacking]):
         faults.append(f"it lacks the key column(s) {first_of(missing, NAMED)}")
     if before and clean and lost / before > spec.supersede.max_loss:
@@ -73,7 +77,7 @@ def supersede_outcome(
         faults.append(f"{share} (supersede.max_loss: {spec.supersede.max_loss:g})")
     observed = {"published_before": before, "lost": lost}
     if faults:
-        message = f"{'; '.join(faults)}; {WAY_OUT}"
+        message = f"{'; '.join(faults)}; {CORRECTION if without_values else WAY_OUT}"
         return [Outcome(CHECK, CHECK, "critical", "failed", "batch", numbers.rows_in, message, observed)]
     return [Outcome(CHECK, CHECK, "critical", "passed", "none", 0, "", observed)] if replaced else []
 

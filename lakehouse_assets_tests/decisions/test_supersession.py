@@ -49,6 +49,22 @@ def test_plausible_redeliveries_pass(counted, replaced, lacking, status):
     assert [o.status for o in outcomes] == (["error"] if status == "error" else [])
 
 
+@pytest.mark.parametrize(
+    ("counted", "replaced", "lacking", "override"),
+    [
+        (numbers(40, 0), None, (), False),
+        (numbers(40, 0), Replaced(40, 0), (), False),
+        (numbers(40, 40), None, ALL, False),
+        (numbers(3, 3), Replaced(4, 3), (), True),
+        (numbers(0, 0), Replaced(4, 4), (), True),
+    ],
+)
+def test_an_override_is_advised_only_where_it_publishes_values(counted, replaced, lacking, override):
+    (outcome,) = supersede_outcome(readings(), counted, replaced, lacking)
+    assert ("if the source means it, release" in outcome.message) == override
+    assert ("correct the file" in outcome.message) != override
+
+
 @pytest.mark.parametrize(("max_loss", "lost", "passes"), [(0, 0, True), (0, 1, False), (0.1, 1, True), (1, 10, True)])
 def test_the_bound_is_the_tables_own(max_loss, lost, passes):
     spec = readings(supersede={"max_loss": max_loss})
