@@ -168,6 +168,37 @@ def test_check_validate_looks_at_the_newest_file(empty_lake):
     assert "2013-01-01 has no column 'humid'; it has origin, time_hour" in rest
 
 
+def test_a_column_that_only_the_newest_file_lacks_is_a_note(empty_lake):
+    folder = empty_lake / "landing" / "weather"
+    folder.mkdir()
+    first = Path(__file__).parents[1] / "data" / "examples" / "weather" / "on_time" / "2013-01-01.csv"
+    (folder / "2013-01-01.csv").write_bytes(first.read_bytes())
+    (folder / "2013-01-02.csv").write_text("origin,time_hour\nJFK,2013-01-02T00:00:00Z\n")
+    result = run("check", "validate")
+    assert result.exit_code == 0, result.output
+    (humid,) = [line for line in result.stdout.splitlines() if "columns.humidity_percent:" in line]
+    assert humid.endswith("2013-01-02 has no column 'humid'; 2013-01-01 has it")
+
+
+@pytest.mark.parametrize(
+    ("landed", "note"),
+    [
+        ("wether/2013-01-01.csv", "the landing folder has 'wether', not 'weather'"),
+        ("weather/w2013-01-01.csv", "weather has 'w2013-01-01.csv', not '2013-01-01.csv'"),
+        ("weather/2034-01-01.csv", "of windows from 2034-01-01 to 2034-01-01; the table's windows go from 2013-01-01"),
+    ],
+)
+def test_a_path_that_matches_no_file_is_a_note(empty_lake, landed, note):
+    file = empty_lake / "landing" / landed
+    file.parent.mkdir()
+    file.write_text("origin\n")
+    result = run("check", "validate")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stdout.splitlines() if "weather/{window:%Y-%m-%d}.csv" in line]
+    assert re.search(r"weather/defs\.yaml:\d+: source\.path: ", line)
+    assert note in line
+
+
 @pytest.mark.parametrize("command", [("verdicts",), ("quarantine", "list")])
 def test_listings_of_an_empty_lake(command):
     assert run_json(*command, "--json") == []

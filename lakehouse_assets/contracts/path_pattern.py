@@ -88,6 +88,11 @@ class PathPattern:
         folder = self.text.rpartition("/")[0]
         return {self.glob(start).rpartition("/")[0] for start in starts} if "{" in folder else {folder}
 
+    @property
+    def glob_of_all(self) -> str:
+        """A glob for the paths of all windows."""
+        return PLACEHOLDER.sub(lambda match: re.sub("%.", "*", match[1]), self.text)
+
     def glob(self, start: datetime) -> str:
         """Return the path of one window, globs included."""
         return PLACEHOLDER.sub(lambda match: start.strftime(match[1]), self.text)

@@ -9,14 +9,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lakehouse_assets.contracts.sharing import Keys
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.naming import any_of, first_of
 from lakehouse_assets.decisions.personal import has_no_header, numbered
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources import Source
+from lakehouse_assets.sources.landing import Landing
+from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match
 
 SHOWN = 5  # files that a note names
+COMPARED = 20  # windows before the newest whose columns are read
 
 
 def undeclared_folders(tables_folder: Path) -> list[str]:
@@ -70,25 +76,70 @@ def _patterns(table: WrittenTable) -> Iterator[tuple[Keys, Keys, str]]:
                     yield keys, (name, "checks", index, "for_columns"), str(check["for_columns"])
 
 
-def source_mistakes(tables: Sequence[WrittenTable], settings: Settings) -> list[str]:
-    """Return one line per declared column that the newest landed window lacks, with file, line and key."""
-    mistakes = []
+def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple[list[str], list[str]]:
+    """Return one line per declared column that no landed window has (a mistake of the YAML), and one per finding that may be
+    the data's alone (a note): a column that only the newest window lacks, no file of any window, another encoding. Each has
+    file, line and key. Of many windows, the newest and the oldest are read.
+    """
+    mistakes: list[str] = []
+    notes: list[str] = []
     for table in tables:
         spec = table.spec
+        windows = list(spec.extraction.windows(datetime.now(UTC)))
         source = source_of(spec, settings)
         try:
-            arrived = source.fingerprints(spec.extraction.windows(datetime.now(UTC)))
+            arrived = sorted(source.fingerprints(windows))
+            notes += _file_notes(table, settings, windows, arrived)
         except (SourceError, EnvironmentMissing):
             continue  # nothing has landed yet, or no database is configured here: nothing to compare with
-        if not arrived:
-            continue
-        newest = max(arrived)
-        columns = source.columns(newest)
-        if spec.pii_columns and has_no_header(columns, spec.all_source_columns):
-            columns = numbered(columns)
-        for name in spec.columns:
-            wanted = spec.source_columns(name)
-            if columns and not set(wanted) & set(columns):
-                location, key = table.source_map.locate(["columns", name])
-                mistakes.append(f"{location}: {key}: {newest.key} has no column {any_of(wanted)}; it has {', '.join(columns)}")
-    return mistakes
+        if arrived:
+            lacking, lacking_newest = _column_findings(table, source, arrived)
+            mistakes += lacking
+            notes += lacking_newest
+    return mistakes, notes
+
+
+def _column_findings(table: WrittenTable, source: Source, arrived: Sequence[Window]) -> tuple[list[str], list[str]]:
+    """Return the mistakes and notes about declared columns that the newest window lacks."""
+    spec, newest = table.spec, arrived[-1]
+    mistakes: list[str] = []
+    notes: list[str] = []
+    columns = source.columns(newest)
+    earlier: dict[str, Window] | None = None
+    shown = columns
+    if spec.pii_columns and has_no_header(columns, spec.all_source_columns):
+        shown = numbered(columns)
+    for name in spec.columns:
+        wanted = spec.source_columns(name)
+        if columns and not set(wanted) & set(columns):
+            earlier = _earlier_columns(source, arrived[:-1]) if earlier is None else earlier
+            location, key = table.source_map.locate(["columns", name])
+            text = f"{location}: {key}: {newest.key} has no column {any_of(wanted)}"
+            if windows := [earlier[each] for each in wanted if each in earlier]:
+                notes.append(f"{text}; {windows[0].key} has it")
+            else:
+                mistakes.append(f"{text}; it has {', '.join(shown)}")
+    return mistakes, notes
+
+
+def _earlier_columns(source: Source, windows: Sequence[Window]) -> dict[str, Window]:
+    """Return the columns of some windows, each with a window that has it."""
+    compared = [*windows[:1], *windows[1:][-COMPARED:]]
+    return {column: window for window in compared for column in source.columns(window)}
+
+
+def _file_notes(table: WrittenTable, settings: Settings, windows: Sequence[Window], arrived: Sequence[Window]) -> Iterator[str]:
+    """Yield why no file belongs to a window of the table, or that the newest window's files are of another encoding."""
+    source = table.spec.source
+    if not isinstance(source, FilesSource) or table.spec.extraction.stream:
+        return
+    landing = Landing(settings.landing)
+    key = "encoding" if arrived else "path"
+    text = (
+        explain_encoding(landing, source, arrived[-1])
+        if arrived
+        else explain_no_match(landing, source.pattern, table.spec.extraction.first, windows[-1] if windows else None)
+    )
+    if text:
+        location, name = table.source_map.locate(["source", key])
+        yield f"{location}: {name}: {text}"

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
@@ -95,6 +96,21 @@ class Landing:
         """Return the files of a pattern without a window, by path, as those of this window. Raises as `files`."""
         listed = self._listed(pattern.folders([]), lambda path: window if pattern.matches(path) else None, hidden=False)
         return sorted(listed, key=lambda file: file.path)
+
+    def window_starts(self, pattern: PathPattern) -> set[datetime]:
+        """Return the start of each window that a file's name gives, of the table or not. Raises as `files`."""
+        starts: set[datetime] = set()
+
+        def note_start(path: str) -> None:
+            start = pattern.window_start(path)
+            starts.update([start] if start is not None else [])
+
+        self._listed({pattern.glob_of_all.rpartition("/")[0]}, note_start, hidden=False)
+        return starts
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted, without hidden ones; none if it does not exist. Raises SourceError."""
+        return sorted(_escaped(child.name) for child in self._children(folder) if not _hidden(child.name))
 
     def _listed(self, patterns: Iterable[str], window_of: Callable[[str], Window | None], hidden: bool) -> list[LandedFile]:
         """Return the files in the folders of these patterns that belong to a window."""

@@ -1,0 +1,54 @@
+"""Why no landed file belongs to a window: the nearest name, other windows; and files of another encoding. No Spark.
+
+Belongs here: the sentences. Does not: the command that prints them (test_cli).
+"""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lakehouse_assets.contracts.path_pattern import PathPattern
+from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.sources.landing import Landing
+from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match
+
+FIRST, LAST = (window_at(datetime(2024, 1, day, tzinfo=UTC), "daily") for day in (1, 9))
+
+
+@pytest.mark.parametrize(
+    ("path", "landed", "last", "expected"),
+    [
+        ("metres/red_{window:%Y%m%d}.csv", ["meters/read_20240101.csv"], LAST,
+         "the landing folder has 'meters', not 'metres'"),
+        ("meters/red_{window:%Y%m%d}.csv", ["meters/read_20240413.csv"], LAST,
+         "meters has 'read_20240413.csv', not 'red_20240101.csv'"),
+        ("m/{window:%Y/%m}/red-{window:%d}.csv", ["m/2024/05/read-02.csv"], LAST,
+         "m/2024/05 has 'read-02.csv', not 'red-01.csv'"),
+        ("a/{window:%Y%m%d}.csv", ["zzz/x", "yyy/x"], LAST, "the landing folder has 'yyy', 'zzz'"),
+        ("a/{window:%Y%m%d}.csv", ["a/.part"], LAST, "a is empty"),
+        ("a/{window:%Y%m%d}.csv", ["a/20230601.csv", "a/20230603.csv"], LAST,
+         "of windows from 2023-06-01 to 2023-06-03; the table's windows go from 2024-01-01 to 2024-01-09"),
+        ("{window:%Y/%m/%d}.csv", ["2023/06/01.csv"], None,
+         "of windows from 2023-06-01 to 2023-06-01; its first window, 2024-01-01, has not ended"),
+    ],
+)  # fmt: skip
+def test_the_nearest_name_or_the_other_windows_explain_why_no_file_matches(tmp_path, path, landed, last, expected):
+    for name in landed:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    text = explain_no_match(Landing(str(tmp_path)), PathPattern(path), FIRST, last)
+    assert repr(path) in text
+    assert text.endswith(expected)
+
+
+def test_an_empty_landing_folder_is_no_finding(tmp_path):
+    assert explain_no_match(Landing(str(tmp_path)), PathPattern("a/{window:%Y%m%d}.csv"), FIRST, LAST) == ""
+
+
+@pytest.mark.parametrize(("encoding", "is_right"), [("utf-8", False), ("iso-8859-1", True)])
+def test_a_file_of_another_encoding_is_named(tmp_path, encoding, is_right):
+    (tmp_path / "20240101.csv").write_bytes("city,n\nKöln,1\n".encode("iso-8859-1"))
+    source = FilesSource.model_validate({"kind": "files", "path": "{window:%Y%m%d}.csv", "format": "csv", "encoding": encoding})
+    text = explain_encoding(Landing(str(tmp_path)), source, FIRST)
+    assert text == ("" if is_right else "20240101.csv is not utf-8 (byte 9); set `encoding`, such as iso-8859-1")
