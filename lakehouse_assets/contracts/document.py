@@ -30,7 +30,14 @@ MOST_DIGITS = 38
 
 
 class _Strict(yaml.SafeLoader):
-    """YAML without its traps: a key given twice, an anchor, an alias, a tag, a merge key or an endless number is an error."""
+    """YAML without its traps: a key given twice, an anchor, an alias, a tag, a merge key or an endless number is an error.
+
+    ``bad_dates``: lines and texts of words that look like a date and are none; they are read as texts.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.bad_dates: list[tuple[int, str]] = []
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "timestamp", "merge")]
@@ -70,7 +77,8 @@ class _Strict(yaml.SafeLoader):
         try:
             return super().construct_yaml_timestamp(node)
         except ValueError as error:
-            raise yaml.MarkedYAMLError(problem=f"{node.value}: {error}", problem_mark=node.start_mark) from None
+            self.bad_dates.append((node.start_mark.line + 1, f"{node.value}: {error}"))
+            return node.value
 
 
 _Strict.add_constructor("tag:yaml.org,2002:int", _Strict.construct_yaml_int)
@@ -107,10 +115,13 @@ class Document:
         return True
 
 
-def read_documents(path: Path) -> tuple[Document, ...]:
-    """Return every document of a file. Raises ConfigError, with file and line, for anything that strict YAML refuses."""
+def read_documents(path: Path, dates_as_texts: bool = False) -> tuple[Document, ...]:
+    """Return every document of a file. Raises ConfigError, with file and line, for anything that strict YAML refuses.
+
+    ``dates_as_texts``: a date that does not exist is no error; only to find the file's other mistakes.
+    """
     try:
-        return read_text(path.read_text(encoding="utf-8"), path)
+        return read_text(path.read_text(encoding="utf-8"), path, dates_as_texts)
     except UnicodeDecodeError:
         raise ConfigError(f"{path}:1: the file is not UTF-8") from None
 
@@ -126,7 +137,7 @@ def read_component(path: Path, kinds: Collection[str], name: object) -> Document
 
 
 @lru_cache(maxsize=256)
-def read_text(text: str, path: Path | str) -> tuple[Document, ...]:
+def read_text(text: str, path: Path | str, dates_as_texts: bool = False) -> tuple[Document, ...]:
     """Return every document of a text, cached: do not change it. ``path``: its name in errors. Raises as `read_documents`."""
     try:
         loader = _Strict(text)
@@ -135,6 +146,8 @@ def read_text(text: str, path: Path | str) -> tuple[Document, ...]:
             while loader.check_node():
                 node = loader.get_node()
                 documents.append(Document(Path(path), node, loader.construct_document(node) if node else None))
+            if loader.bad_dates and not dates_as_texts:
+                raise ConfigError("\n".join(f"{path}:{line}: {problem}" for line, problem in sorted(loader.bad_dates)))
             return tuple(documents)
         finally:
             loader.dispose()

@@ -24,6 +24,10 @@ WANTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "keys with values are wanted: {key: value}"),
     "string_type": "a text is wanted; put a number or a date between quotes",
 }
+# In YAML's words, by Python's type.
+SCALARS = {
+    "int": "a number", "float": "a number", "bool": "true or false", "str": "a text", "date": "a date", "datetime": "a time",
+}  # fmt: skip
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -41,9 +45,40 @@ TableName = Annotated[str, AfterValidator(_table_name), Field(json_schema_extra=
 
 def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
     """Yield each mistake's text and its keys as the YAML has them: pydantic puts a source's kind below `source`."""
-    for mistake in error.errors(include_url=False):
-        keys = mistake["loc"]
-        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), _message(mistake)
+    mistakes = [{**each, "loc": _without_validators(each["loc"])} for each in error.errors(include_url=False)]
+    branches = _branches_of_one_value(mistakes)
+    for index, mistake in enumerate(mistakes):
+        keys, group = mistake["loc"], branches.get(index, [index])
+        if _is_misspelled(mistake, mistakes) or index != group[0]:
+            continue
+        text = _message(mistake)
+        if len(group) > 1:
+            keys = keys[:-1]
+            words = sorted({SCALARS[mistakes[each]["loc"][-1]] for each in group})
+            text = f"{mistake['input']!r} is not allowed; {' or '.join(words)} is wanted"
+        yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), text
+
+
+def _without_validators(keys: Keys) -> Keys:
+    """Return keys without the functions that pydantic puts among them."""
+    return tuple(key for key in keys if not str(key).startswith("function-"))
+
+
+def _branches_of_one_value(mistakes: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+    """Return, by index, the mistakes of one value that may be of several plain types: pydantic has one for each type."""
+    groups: dict[tuple[Keys, int], list[int]] = {}
+    for index, mistake in enumerate(mistakes):
+        *parents, name = mistake["loc"] or ("",)
+        if name in SCALARS and mistake["type"].startswith(f"{'string' if name == 'str' else name}_"):
+            groups.setdefault((tuple(parents), id(mistake["input"])), []).append(index)
+    return {index: group for group in groups.values() for index in group}
+
+
+def _is_misspelled(mistake: Mapping[str, Any], mistakes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a key is only missing because it is misspelled, which is a mistake of its own."""
+    *parents, name = mistake["loc"] or ("",)
+    others = (each["msg"] for each in mistakes if each["type"] == "extra_forbidden" and [*each["loc"][:-1]] == parents)
+    return mistake["type"] == "missing" and any(f"did you mean {name}?" in text for text in others)
 
 
 def _message(mistake: Mapping[str, Any]) -> str:

@@ -62,6 +62,23 @@ def test_a_value_of_another_type_is_reported_in_words_of_yaml(more, mistake):
     assert mistakes(more) == [f"defs.yaml:7: {mistake}"]
 
 
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [("{check: in_range, column: v, max: lots}",
+      ["checks.0.in_range.max: 'lots' is not allowed; a date or a number or a time is wanted"]),
+     ("{check: in_range, colum: v, max: 4}", ["checks.0.in_range.colum: not known here; did you mean column?"]),
+     ("{check: matches, column: v, patern: x}", ["checks.0.matches.patern: not known here; did you mean pattern?"]),
+     ("{check: matches, column: v}", ["checks.0.matches.pattern: Field required"]),
+     ("{check: matches, columnist: v}",
+      ["checks.0.matches.pattern: Field required", "checks.0.matches.columnist: not known here; did you mean column?"])],
+)  # fmt: skip
+def test_one_mistake_is_one_line(check, expected):
+    found = mistakes(f"  checks:\n  - {check}\n")
+    assert len(found) == len(expected), found
+    for line, text in zip(found, expected, strict=True):
+        assert line.startswith(f"defs.yaml:8: {text}")
+
+
 @pytest.mark.parametrize("more", ["  schema:\n    <<: {missing_columns: keep}\n", "  schema: {\n    <<: [{a: 1}]}\n"])
 def test_a_merge_key_is_refused_with_its_line(more):
     with pytest.raises(ConfigError, match=r"^defs\.yaml:8: merge key << is not allowed"):

@@ -147,7 +147,8 @@ def _read_file(file: Path, variables: Mapping[str, str], make: Make, sorting: _S
     try:
         documents = read_documents(file)
     except ConfigError as error:
-        sorting.stop(file.parent.name, file, [str(error)])
+        lines = str(error).split("\n")
+        sorting.stop(file.parent.name, file, [*lines, *_other_mistakes(file, variables, lines)])
         return
     if not any(document.data for document in documents):
         sorting.stop(file.parent.name, file, [f"{file}:1: {EMPTY}"])
@@ -168,6 +169,18 @@ def _read_file(file: Path, variables: Mapping[str, str], make: Make, sorting: _S
                 raise ConfigError(f"{document.at(['type'])}: {text}")
         except ConfigError as error:
             sorting.stop(name, file, str(error).split("\n"))
+
+
+def _other_mistakes(file: Path, variables: Mapping[str, str], lines: Sequence[str]) -> list[str]:
+    """Return the mistakes of a file besides dates that do not exist, whose ``lines`` are known; none if it is no YAML."""
+    locations = tuple(f"{line.partition(': ')[0]}: " for line in lines)
+    try:
+        documents = read_documents(file, dates_as_texts=True)
+        shared = read_shared_files(file.parent, variables)
+    except ConfigError:
+        return []
+    declared = (each for each in documents if isinstance(each.data, dict) and each.data.get("type") in (*OURS, *GUARDS))
+    return [text for each in declared for text in table_mistakes(each, shared) if not text.startswith(locations)]
 
 
 def _name_of(document: Document) -> str | None:

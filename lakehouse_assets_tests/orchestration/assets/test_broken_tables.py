@@ -52,6 +52,17 @@ def names(loaded: LoadedTables) -> tuple[list[str], list[str]]:
     return [table.spec.name for table in loaded.tables], [broken.name for broken in loaded.broken]
 
 
+def test_dates_that_do_not_exist_hide_no_other_mistake(tmp_path):
+    text = WRONG.replace("2024-01-01", "2024-13-21").replace("2024-01-03", "2024-02-30").replace("[id]", "[ie]")
+    (broken,) = read(write(tmp_path, wrong=text)).broken
+    assert [line.removeprefix(f"{tmp_path}/wrong/defs.yaml:") for line in broken.mistakes[:2]] == [
+        "5: 2024-02-30: day is out of range for month",
+        "5: 2024-13-21: month must be in 1..12",
+    ]
+    assert any(":9: columns.value" in line and "unknown type 'duoble'" in line for line in broken.mistakes)
+    assert all(":5: " in line for line in broken.mistakes if "2024" in line or "extraction" in line)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
