@@ -28,6 +28,7 @@ from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.stream import stream
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
+from lakehouse_assets.cli.termination import EXIT_CODE, note_signals
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
@@ -196,27 +197,42 @@ def rebuild(table: str, as_json: terminal.AsJson = False) -> None:
 
 
 def main() -> None:
-    """Run the command. An error of ours ends with its exit code and one clear message."""
-    search_rarely()
-    try:
-        if (code := execute_elsewhere(sys.argv[1:])) is not None:
-            sys.exit(code)
-        app(standalone_mode=True)
-    except LakehouseError as error:
-        _exit_with(error)
-    except Exception as error:
-        if (ours := _as_disk_error(error)) is not None:
-            _exit_with(ours)
-        from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
+    """Run the command. An error of ours ends with its exit code and one clear message; SIGTERM with code 143 and one line."""
+    with note_signals() as signals:
+        try:
+            _execute()
+        except BaseException as error:
+            if not signals.explain(error):
+                _end_with(error)
+            terminal.err.print("ended by SIGTERM", style="red")
+            sys.exit(EXIT_CODE)
 
-        if (damage := as_evidence_error(error)) is not None:
-            _exit_with(damage)
-        if not common.may_be_personal():
-            raise
-        # A traceback ends with the texts of the error and its causes: it is shown without them.
-        terminal.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
-        terminal.err.print(f"error: {masked_text(error)}", style="red", highlight=False)
-        sys.exit(1)
+
+def _execute() -> None:
+    search_rarely()
+    if (code := execute_elsewhere(sys.argv[1:])) is not None:
+        sys.exit(code)
+    app(standalone_mode=True)
+
+
+def _end_with(error: BaseException) -> NoReturn:
+    """Print an error and end with its code. Raises it where it is nobody's, or no error."""
+    if isinstance(error, LakehouseError):
+        _exit_with(error)
+    if not isinstance(error, Exception):
+        raise error
+    if (ours := _as_disk_error(error)) is not None:
+        _exit_with(ours)
+    from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
+
+    if (damage := as_evidence_error(error)) is not None:
+        _exit_with(damage)
+    if not common.may_be_personal():
+        raise error
+    # A traceback ends with the texts of the error and its causes: it is shown without them.
+    terminal.err.print("".join(traceback.format_tb(error.__traceback__)), end="", highlight=False)
+    terminal.err.print(f"error: {masked_text(error)}", style="red", highlight=False)
+    sys.exit(1)
 
 
 def _as_disk_error(error: Exception) -> LakehouseError | None:

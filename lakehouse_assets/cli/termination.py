@@ -1,0 +1,59 @@
+"""The end of a command by SIGTERM: one line, whatever the libraries that run just then raise.
+
+Belongs here: noticing the signal, and the exit code. Does not: what a stream does with it (stream), other errors (main).
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakehouse_assets.errors import LakehouseError, MaskedError, RunFailedError
+
+EXIT_CODE = 128 + signal.SIGTERM  # as shells name it
+INTERRUPTED = 130
+
+
+class Signals:
+    """The signals that this process got since the block began. Python writes their numbers to a pipe, whoever handles them."""
+
+    def __init__(self, pipe: int | None) -> None:
+        self._pipe = pipe
+
+    def explain(self, error: BaseException) -> bool:
+        """Whether SIGTERM explains an error: an interrupt, or what Spark, Dagster or Python raise where one arrives."""
+        if isinstance(error, SystemExit):
+            is_consequence = error.code == INTERRUPTED
+        else:
+            is_consequence = not isinstance(error, LakehouseError) or isinstance(error, (MaskedError, RunFailedError))
+        return is_consequence and signal.SIGTERM in self._numbers()
+
+    def _numbers(self) -> bytes:
+        if self._pipe is None:
+            return b""
+        try:
+            return os.read(self._pipe, 1024)
+        except BlockingIOError:
+            return b""
+
+
+@contextmanager
+def note_signals() -> Iterator[Signals]:
+    """Note signals within the block; none in a thread, or where another program notes them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield Signals(None)
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        if before != -1:
+            signal.set_wakeup_fd(before)
+        yield Signals(reading if before == -1 else None)
+    finally:
+        if before == -1:
+            signal.set_wakeup_fd(-1)
+        os.close(reading)
+        os.close(writing)

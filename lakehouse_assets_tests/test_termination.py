@@ -1,0 +1,63 @@
+"""A command that ends by SIGTERM, with stand-ins for what Spark and Dagster raise then.
+
+Belongs here: the line, the code, and the errors that stay what they are. Does not: a stream's end (e2e), others (test_cli).
+"""
+
+import os
+import signal
+
+import pytest
+
+from lakehouse_assets import cli
+from lakehouse_assets.cli import termination
+from lakehouse_assets.errors import MaskedError, RefusedError, RunFailedError
+
+
+class Interrupted(BaseException):
+    """Dagster's interrupt: no Exception."""
+
+
+def ending_with(monkeypatch, error: BaseException, number: int):
+    """Let the command get a signal, whose handler raises as Dagster's do, and end with this error."""
+
+    def handle(*_):
+        raise KeyboardInterrupt
+
+    def app(**_):
+        before = signal.signal(number, handle)
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt:
+            raise error from None
+        finally:
+            signal.signal(number, before)
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr("sys.argv", ["lakehouse", "verdicts"])
+    cli.main()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), Interrupted(), ConnectionError("py4j"), MaskedError("x"), RunFailedError("x"), SystemExit(130)],
+)
+def test_sigterm_is_one_line_whatever_it_interrupts(monkeypatch, capsys, error):
+    with pytest.raises(SystemExit) as ended:
+        ending_with(monkeypatch, error, signal.SIGTERM)
+    assert ended.value.code == termination.EXIT_CODE == 143
+    assert capsys.readouterr().err == "ended by SIGTERM\n"
+
+
+@pytest.mark.parametrize(("error", "code"), [(RefusedError("no"), 5), (SystemExit(0), 0), (SystemExit(3), 3)])
+def test_what_a_command_ends_with_by_itself_stays(monkeypatch, error, code):
+    with pytest.raises(SystemExit) as ended:
+        ending_with(monkeypatch, error, signal.SIGTERM)
+    assert ended.value.code == code
+
+
+def test_another_signal_is_no_sigterm(monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        ending_with(monkeypatch, SystemExit(130), signal.SIGINT)
+    assert ended.value.code == 130
+    with pytest.raises(KeyboardInterrupt):
+        ending_with(monkeypatch, KeyboardInterrupt(), signal.SIGINT)
