@@ -4,7 +4,7 @@ Belongs here: reading them side by side, without a JVM. Does not: changing a tab
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,16 +25,18 @@ from lakehouse_assets.storage.layout import read_layout
 from lakehouse_assets.storage.silver_contract import pending_changes, recorded_computed_columns
 
 Columns = tuple[tuple[str, str], ...]
+RECENT = 20  # extractions before the last whose undeclared columns are named
 
 
 @dataclass(frozen=True)
 class SchemaStatus:
     """``promised``: silver's columns by the effective contract; ``table``: its columns on disk, None if there is none yet.
-    ``arrived``: how the last extraction differs from the contract, with the gate's outcome. ``filled``: declared columns with
-    values from accepted batches. ``foreign``: columns of the table whose values no source brought. ``layout``: how the table's
-    files lie, and how they should, as text. ``unread``: columns of which an earlier contract read another source's column, with
-    how many rows would be NULL. ``pending``: comments, properties and constraints that the table does not have as
-    declared.
+    ``last``: the newest extraction with rows and columns, else the newest. ``arrived``: how it differs from the contract,
+    with the gate's outcome. ``earlier``: columns that recent extractions before it had, and the contract does not declare.
+    ``filled``: declared columns with values from accepted batches. ``foreign``: columns of the table whose values no source
+    brought. ``layout``: how the table's files lie, and how they should, as text. ``unread``: columns of which an earlier
+    contract read another source's column, with how many rows would be NULL. ``pending``: comments, properties and
+    constraints that the table does not have as declared.
     """
 
     spec: EffectiveTable
@@ -48,6 +50,7 @@ class SchemaStatus:
     layout: tuple[str, str]
     unread: Mapping[str, str]
     pending: tuple[DeclarationChange, ...] = ()
+    earlier: tuple[tuple[ExtractionRecord, Difference], ...] = ()
 
     @property
     def matches(self) -> bool:
@@ -59,7 +62,9 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     """Return contract, table and last extraction. ``readers``: what reads a column downstream."""
     decisions, records = logs.decisions(settings, spec.name), logs.extractions(settings, spec.name)
     contract, path = evolution.effective_table(spec, decisions), settings.path("silver", spec.name)
-    last = max(records, key=lambda r: (r.extracted_at, r.p_extracted_at), default=None)
+    newest_first = sorted(records, key=lambda r: (r.extracted_at, r.p_extracted_at), reverse=True)
+    last = next((r for r in newest_first if r.rows and r.columns), newest_first[0] if newest_first else None)
+    arrived = _as_judged(contract, last, records, readers) if last else ()
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
     filled = [name for name in contract.columns if arrived_names.intersection(map(safe_name, contract.source_columns(name)))]
@@ -73,7 +78,8 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         promised=tuple(silver_types(contract).items()),
         table=table,
         last=last,
-        arrived=_as_judged(contract, last, records, readers) if last else (),
+        arrived=arrived,
+        earlier=tuple(_undeclared_earlier(contract, [r for r in newest_first if r is not last][:RECENT], arrived, readers)),
         filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=same_values,
@@ -139,6 +145,21 @@ def _as_judged(
     # What the gate has nothing to say of.
     accepted = [d for d in planned.comparison.differences if d.outcome == "accepted" and d.kind != "missing"]
     return (*judged, *accepted)
+
+
+def _undeclared_earlier(
+    contract: EffectiveTable,
+    records: Sequence[ExtractionRecord],
+    arrived: Sequence[Difference],
+    readers: Mapping[str, Sequence[str]] | None,
+) -> Iterator[tuple[ExtractionRecord, Difference]]:
+    """Yield each undeclared column of these extractions that has not ``arrived`` now, with the newest one that had it."""
+    paths = {d.path for d in arrived}
+    for record in records:
+        for difference in evolution.plan(contract, record, readers).comparison.differences:
+            if difference.kind == "new" and difference.path not in paths:
+                paths.add(difference.path)
+                yield record, difference
 
 
 def effective_spec(settings: Settings, spec: TableSpec) -> EffectiveTable:

@@ -99,7 +99,7 @@ def refused(load, **texts) -> str:
     [
         ("packs", "description:", "descripton:", "packs.yaml:2: checked.descripton: not known here"),
         ("packs", "checked:", "Checked:", "packs.yaml:1: Checked: a pack's name"),
-        ("packs", "  checks:\n    - {check: not_null", "  check:\n    - {check: not_null", "checked.check: not known here; did you"),
+        ("packs", "  checks:\n    - {check: not_null", "  check:\n    - {check: not_null", "checked.check: not known here"),
         ("packs", "column_name: ,", "Column: ,", "packs.yaml:6: bounded.parameters: 'Column'"),
         ("packs", "- check: in_range", "- check: in_rang", "defs.yaml:12: packs.1: check 0 of pack bounded (in_rang)"),
         ("packs", "max: ${most}", "max: 1\n      least: 3", "pack bounded (in_range): least: not known"),

@@ -29,9 +29,10 @@ def schema_outcomes(
     ever: Collection[str],
     failed_casts: Mapping[str, int] | None = None,
 ) -> list[Outcome]:
-    """Failed checks of a batch's columns against the contract before it. ``ever``: columns that any extraction has had.
-    ``failed_casts``: values that could not be cast, by column. A column that no extraction has ever had is a mistake in the
-    contract: the batch is quarantined.
+    """Failed checks of a batch's columns against the contract before it, and a passed one that names ignored columns.
+
+    ``ever``: columns that any extraction has had. ``failed_casts``: values that could not be cast, by column. A column that no
+    extraction has ever had is a mistake in the contract: the batch is quarantined.
     """
     if not record.rows or not record.columns:
         return []
@@ -42,6 +43,10 @@ def schema_outcomes(
             differences += _texts(spec, record, failed_casts or {})
         if differences:
             outcomes.append(schema_outcome(CHECKS[kind], differences, _text(kind, differences, spec)))
+    ignored = [d for d in planned.comparison.differences if d.kind == "new" and d.outcome == "accepted"]
+    if ignored and not spec.pii_columns:  # without a header, names may be personal values
+        names = first_of([source_name(d.path) for d in ignored], NAMED)
+        outcomes.append(Outcome(CHECKS["new"], "schema", "info", "passed", "none", 0, f"not declared, left in bronze: {names}"))
     return outcomes
 
 

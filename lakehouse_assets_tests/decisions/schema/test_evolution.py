@@ -44,6 +44,18 @@ def outcomes(spec, record, ever=(), casts=None, readers=None):
     return {outcome.check: outcome for outcome in results}
 
 
+def test_ignored_columns_are_named_by_a_check_that_passes():
+    spec = effective_table(readings(), [])
+    note = outcomes(spec, batch(1, names=("my_x20_note", "Tariff")))["new_columns"]
+    assert (note.status, note.effect, note.failed_rows) == ("passed", "none", 0)
+    assert note.message == "not declared, left in bronze: my note, Tariff"
+    assert outcomes(spec, batch(1)) == {}
+    personal = {
+        "columns": {**{name: kind for name, kind in BASE.items() if name != "value"}, "value": {"type": "double", "pii": True}}
+    }
+    assert outcomes(effective_table(readings(**personal), []), batch(1, names=("Tariff",))) == {}
+
+
 def test_a_plan_has_the_next_contract_and_the_columns_to_record():
     result = plan(EVOLVES, batch(1, {"value": "bigint", "my_x20_note": "date"}))
     assert types(result.after) == {**BASE, "value": "bigint", "my_x20_note": "date"}
@@ -242,7 +254,7 @@ def test_a_name_in_another_letter_case_is_rejected_where_it_matters():
     assert list(result) == ["source_names"]
     assert result["source_names"].observed["rejected"]
     assert "Value and value" in result["source_names"].message
-    assert outcomes(spec, batch(1, names=["Note"], respelled={"Note": "note"})) == {}
+    assert outcomes(spec, batch(1, names=["Note"], respelled={"Note": "note"})).keys() == {"new_columns"}
     assert list(outcomes(EVOLVES, batch(1, names=["Note"], respelled={"Note": "note"})))[-1] == "source_names"
     explicit = readings(columns={**BASE, "value": {"type": "int", "from": "Value"}})
     assert outcomes(explicit, batch(1, respelled={"value": "Value"})) == {}
