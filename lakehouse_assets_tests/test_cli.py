@@ -331,7 +331,7 @@ def test_quarantine_show_counts_the_rows_and_gives_the_reasons_of_an_empty_windo
     empty = logbook.decided(2, "weather", verdict="quarantined", counts=Counts(), reasons=(reason,))
     logbook.write(settings, [rows, empty])
     stored = [{"decision_id": rows.decision_id, "p_extracted_at": rows.p_extracted_at, "extraction_seq": 1, "reasons": []}]
-    stored = [{**stored[0], "batch_reasons": [], "temp": str(number)} for number in range(9)]
+    stored = [{**stored[0], "batch_reasons": [], "temp": str(number), "my_x20_note": "x"} for number in range(9)]
     schema = pa.Table.from_pylist(stored).schema
     kind = pa.list_(pa.struct({name: pa.string() for name in ("check", "column", "severity", "value", "message")}))
     schema = pa.schema([field.with_type(kind) if "reasons" in field.name else field for field in schema])
@@ -339,6 +339,8 @@ def test_quarantine_show_counts_the_rows_and_gives_the_reasons_of_an_empty_windo
     first, second = (("quarantine", "show", "weather", "--window", f"2024-01-0{day}") for day in (1, 2))
     assert "4 of 9 rows; --limit shows more" in run(*first, "--limit", "4").stdout
     assert "rows; --limit" not in run(*first).stdout
+    assert run(*first).stdout.splitlines()[0].endswith("my note")
+    assert "my_x20_note" in run_json(*first, "--json")[0]
     shown = " ".join(run(*second).stdout.split())
     assert shown.startswith("weather 2024-01-02 is quarantined without rows: not_empty: the batch is empty")
     assert run(*second, "--limit", "0").exit_code == 2
@@ -470,3 +472,22 @@ def test_rejudging_lists_only_the_named_windows(monkeypatch, empty_lake):
     monkeypatch.setattr(foreground.ForegroundRun, "run", lambda _: None)
     lines = run_rows("run", "--rejudge", "--table", "weather", "--window", "2013-01-01..2013-01-02", "--because", "x")
     assert [re.findall(r"2013-01-\d\d", line)[0] for line in lines if "2013-01-" in line] == ["2013-01-01", "2013-01-02"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counts", "line"),
+    [
+        ("quarantined", Counts(9, 0, 0, 9, 0), "nothing changed: the window is still quarantined (9 rows)"),
+        ("published_with_warnings", Counts(40, 0, 0, 40, 0), "0 of 40 rows published, 40 still in quarantine"),
+        ("published", Counts(9, 9, 0, 0, 0), "9 of 9 rows published"),
+    ],
+)
+def test_a_release_ends_with_what_it_published(monkeypatch, verdict, counts, line):
+    day = datetime(2013, 1, 1, tzinfo=UTC)
+    released = logbook.decided(1, "weather", p_extracted_at=day, kind="released", verdict=verdict, counts=counts)
+    logbook.write(Settings.from_environment(), [released])
+    monkeypatch.setattr("lakehouse_assets.cli.common.open_dagster", lambda _: nullcontext((None, None)))
+    monkeypatch.setattr(operation_job, "run_job", lambda *_: None)
+    monkeypatch.setattr(foreground.ForegroundRun, "run", lambda _: None)
+    lines = run_rows("quarantine", "release", "weather", "--window", "2013-01-01", "--because", "x")
+    assert lines[-1].startswith(line)

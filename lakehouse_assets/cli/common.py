@@ -187,8 +187,10 @@ def run_operation(job: str, config: Mapping[str, Any]) -> Any:
         return run_job(definitions, instance, job, config)
 
 
-def run_decision(job: str, config: Mapping[str, Any], start: datetime, end: datetime) -> None:
-    """Run a job that decides on a table's windows again, rewrite gold, and list the windows that start in ``[start, end)``."""
+def run_decision(job: str, config: Mapping[str, Any], start: datetime, end: datetime) -> list[Any]:
+    """Run a job that decides on a table's windows again, rewrite gold, and list the windows that start in ``[start, end)``.
+    Return the decisions on those.
+    """
     from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
     from lakehouse_assets.orchestration.jobs.operation_job import run_job
     from lakehouse_assets.reports.decision_rows import verdict_rows
@@ -203,6 +205,7 @@ def run_decision(job: str, config: Mapping[str, Any], start: datetime, end: date
     decisions = logs.decisions(settings, config["table"])
     listed = [d for d in decisions if d.p_extracted_at and start <= d.p_extracted_at < end]
     show(verdict_rows(listed, full=False))
+    return listed
 
 
 def project_datasets(settings: Settings) -> Mapping[str, Any]:

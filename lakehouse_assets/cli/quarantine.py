@@ -33,6 +33,7 @@ def quarantine_show(
     as_json: terminal.AsJson = False,
 ) -> None:
     """Show quarantined rows of a window, or of a gold table (`gold_…`), with their reasons. Columns marked pii are masked."""
+    from lakehouse_assets.contracts.source import source_name
     from lakehouse_assets.orchestration.assets.described_table import golds_of
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
     from lakehouse_assets.queries.quarantine import gold_quarantine_sample, quarantine_sample
@@ -62,7 +63,7 @@ def quarantine_show(
         if quarantined
         else f"none of {table} {window} is in quarantine"
     )
-    terminal.show(rows, as_json, empty)
+    terminal.show(rows if as_json else [{source_name(name): row[name] for name in row} for row in rows], as_json, empty)
     if len(rows) < count and not as_json:
         terminal.out.print(f"{len(rows)} of {count} rows; --limit shows more")
 
@@ -83,8 +84,13 @@ def quarantine_release(
     seq: Seq = 0,
 ) -> None:
     """Judge a quarantined window again by today's rules, or override checks by name."""
+    from lakehouse_assets.reports.decision_rows import describe_release
+
     joins = {None: "unless_overridden", True: "yes", False: "no"}[teach]
-    _run("release_quarantine", table, window, because, by, seq, override=override or [], teach=joins)
+    decisions = _run("release_quarantine", table, window, because, by, seq, override=override or [], teach=joins)
+    released = [d for d in decisions if d.kind == "released" and d.applied_at is not None and seq in (0, d.extraction_seq)]
+    if released:
+        terminal.out.print(describe_release(max(released, key=lambda d: d.number)))
 
 
 @quarantine_app.command("discard")
@@ -93,9 +99,9 @@ def quarantine_discard(table: str, window: WindowKey, because: common.Because, b
     _run("discard_quarantine", table, window, because, by, seq)
 
 
-def _run(job: str, table: str, window: str, because: str, by: str | None, seq: int, **options: Any) -> None:
+def _run(job: str, table: str, window: str, because: str, by: str | None, seq: int, **options: Any) -> list[Any]:
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
 
     start = find_window(common.select_tables(table)[0].spec, window).start
     config = {"table": table, "window": window, "extraction_seq": seq, "by": common.author(by), "because": because, **options}
-    common.run_decision(job, config, start, start + timedelta(microseconds=1))
+    return common.run_decision(job, config, start, start + timedelta(microseconds=1))

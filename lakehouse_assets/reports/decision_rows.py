@@ -60,6 +60,15 @@ def quarantine_rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     return rows
 
 
+def describe_release(decision: Decision) -> str:
+    """Return what a release has made of a batch, as one line."""
+    counts = decision.counts
+    if decision.verdict == "quarantined":
+        return f"nothing changed: the window is still quarantined ({counts.rows_in} rows); `why` names what fails"
+    rest = f", {counts.rows_quarantined} still in quarantine" if counts.rows_quarantined else ""
+    return f"{counts.rows_published} of {counts.rows_in} rows published{rest}"
+
+
 def _by_table(decisions: Iterable[Decision]) -> dict[str, list[Decision]]:
     ordered = sorted(decisions, key=lambda d: d.table)
     return {table: list(of_table) for table, of_table in groupby(ordered, key=lambda d: d.table)}

@@ -28,7 +28,7 @@ def describe_next_step(status: WindowStatus, table: str) -> str:
         "running": "a run is ingesting it",
         "retry": f"{failed}; next try {status.due_at:{TIME_FORMAT}}" if status.due_at else failed,
         "stopped": f"nothing: stopped after {tries} tries; correct the source, or `{command}`",
-        "person": f"waits for you: `lakehouse quarantine release|discard {table} --window {key}`" + or_new,
+        "person": f"waits for you: `lakehouse quarantine release {table} --window {key} --because WHY`, or `discard`" + or_new,
         "lookback": f"nothing: it is older than `lookback`; `{command}`",
     }[status.next_step]
 

@@ -133,7 +133,7 @@ def test_contiguous_windows_share_a_row_and_quarantined_ones_have_their_own():
         ("2024-01-07", 1, "quarantined"),
     ]
     assert "try 1 of 3 failed; next try 2024-01-20 11:10 UTC" in rows[0]["next"]
-    assert "lakehouse quarantine release|discard readings --window 2024-01-06" in rows[2]["next"]
+    assert "`lakehouse quarantine release readings --window 2024-01-06 --because WHY`, or `discard`" in rows[2]["next"]
 
 
 @given(st.sets(st.integers(1, 28), min_size=1), st.sets(st.integers(1, 28), max_size=3), st.integers(0, 8))

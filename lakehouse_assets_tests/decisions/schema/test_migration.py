@@ -73,3 +73,12 @@ def test_values_under_a_name_that_is_no_longer_read_are_a_step_of_their_own():
     assert [(step.column, step.why) for step in steps if step.column != "*"] == [
         ("status", "2 accepted window(s) have 'Status'")
     ]
+
+
+def test_a_changed_key_is_in_the_plan_beside_other_steps():
+    names = [("id", "int"), ("n", "int")]
+    steps = migration([("id", "int")], names, {}, (), same_values=False)
+    assert [(step.action, step.column, step.rewrites) for step in steps] == [("rewrite", "*", True), ("add", "n", False)]
+    assert "keys" in steps[0].why
+    moved = migration(names, names[::-1], {}, set(), same_values=False)
+    assert [step.action for step in moved] == ["rewrite"]
