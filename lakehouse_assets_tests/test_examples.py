@@ -25,6 +25,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[1]
 EXAMPLES = PROJECT / "data" / "examples"
 sys.path.insert(0, str(PROJECT / "scripts"))
+import demo  # noqa: E402
 from land_example import land_part  # noqa: E402
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -245,3 +246,14 @@ def test_landing_of_some_tables(tmp_path: Path) -> None:
     again = land_part("late", str(tmp_path), ["flights", "planes"])
     assert again == f"late: 0 files landed in {tmp_path} (flights), 2 were there already"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["airports", "flights", "planes", "weather"]
+
+
+def test_the_demo_runs_the_examples_table_alone(monkeypatch, tmp_path, capsys):
+    """A mistake in a table of one's own does not end it halfway."""
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setenv("LAKEHOUSE_ROOT", str(tmp_path / "lake"))
+    monkeypatch.setenv("LAKEHOUSE_LANDING", str(tmp_path / "landing"))
+    monkeypatch.setattr(demo, "command", lambda *arguments: commands.append(arguments))
+    assert demo.main() == 0
+    assert [each for each in commands if each[0] == "run"] == [("run", "--table", "weather")] * 2
+    assert "The faulty days stay quarantined" in " ".join(capsys.readouterr().out.split())

@@ -43,10 +43,10 @@ def main() -> int:
         return 5
     out.rule("1 · the year arrives, without 10 to 12 June; LGA's barometer is 0.1 kPa off from 9 to 12 September")
     out.print(land_part("on_time", settings.landing, ["weather"]), markup=False)
-    command("run")
+    command("run", "--table", "weather")
     out.rule("2 · the late days arrive")
     out.print(land_part("late", settings.landing, ["weather"]), markup=False)
-    command("run")
+    command("run", "--table", "weather")
     out.rule("3 · what happened")
     decisions = logs.decisions(settings, "weather")
     current = ledger.current_decisions(decisions).values()
