@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
-from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.decisions.gate import group_of
 from lakehouse_assets.pages.history import PageHistory, bad_outcomes
 from lakehouse_assets.pages.names import check_path, table_path
@@ -25,6 +25,7 @@ def summary(history: PageHistory) -> Summary:
     decision = newest.decision if newest else None
     quarantined = history.quarantined
     rows = [w.decision.counts.rows_in for w in history.windows[-STRIP:] if w.decision]
+    starts = [w.start for w in history.windows if w.start]
     return {
         "table": history.table,
         "path": table_path(history.table),
@@ -32,7 +33,8 @@ def summary(history: PageHistory) -> Summary:
         "notes": len(history.notes),
         "strip": [[w.state, w.tip, w.path] for w in timeline],
         "newest": [newest.name, newest.path, newest.state] if newest else None,
-        "newest_start": newest.start.isoformat() if newest and newest.start else None,
+        "newest_start": max(starts).isoformat() if starts else None,
+        "began": min(record.extracted_at for record in history.extractions).isoformat() if history.extractions else None,
         "cadence": history.cadence,
         "end": history.extraction.end.isoformat() if history.extraction and history.extraction.end else None,
         "rows": [rows[-1], median(rows)] if rows else None,
@@ -66,7 +68,7 @@ def _worst_drift(history: PageHistory) -> list[Any] | None:
 
 def overview(summaries: Sequence[Summary], audits: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the values of the overview: tables that need a person first. ``audits``: the last audit's verdict by table."""
-    rows = [{**each, "late": late_windows(each, now), "audit": _audit_of(each["table"], audits)} for each in summaries]
+    rows = [{**each, **missing_windows(each, now), "audit": _audit_of(each["table"], audits)} for each in summaries]
     rows.sort(key=lambda row: (*(-figure for figure in _needs(row)), row["table"]))
     return {
         "rows": rows,
@@ -85,7 +87,7 @@ def _needs(row: Mapping[str, Any]) -> tuple[int, ...]:
     return (
         int(bool(row["quarantined_windows"])),
         int(stopped),
-        row["late"] + row["missing"],
+        row["missing"],
         row["waiting"],
         len(row["failing"]),
     )
@@ -96,12 +98,23 @@ def _audit_of(table: str, audits: Mapping[str, Any]) -> Any:
     return audits.get(name)
 
 
-def late_windows(row: Mapping[str, Any], now: datetime) -> int:
-    """Return how many closed windows after the newest judged one are not judged at a moment; 0 of a guard or a stream."""
+def missing_windows(row: Mapping[str, Any], now: datetime) -> dict[str, int]:
+    """Return how many closed windows were never ingested (``missing``), and how many of them are ``late``, as `heal status` has
+    them: a later window was ingested, or their end is longer ago than they are. Windows that ended before the table's first
+    ingestion are late only for the first reason.
+    """
     if not row["newest_start"] or row["cadence"] in (None, "moment"):
-        return 0
+        return {"missing": row["missing"], "late": row["missing"]}
     newest = window_at(datetime.fromisoformat(row["newest_start"]), row["cadence"])
-    end = min(now, datetime.fromisoformat(row["end"])) if row["end"] else now
+    length, instant = newest.end - newest.start, timedelta(microseconds=1)
+    aged = _windows_after(newest, row, now - length - instant)
+    history = _windows_after(newest, row, datetime.fromisoformat(row["began"]) - instant) if row.get("began") else 0
+    return {"missing": row["missing"] + _windows_after(newest, row, now), "late": row["missing"] + max(aged - history, 0)}
+
+
+def _windows_after(newest: Window, row: Mapping[str, Any], moment: datetime) -> int:
+    """Return how many windows after the newest have ended by a moment."""
+    end = min(moment, datetime.fromisoformat(row["end"])) if row["end"] else moment
     if row["cadence"] == "monthly":
         return max((end.year - newest.end.year) * 12 + end.month - newest.end.month, 0)
     length = newest.end - newest.start

@@ -50,6 +50,18 @@ def weather(settings) -> None:
     quarantine_rows(settings, replace(fault, table="weather"), rows)
 
 
+def test_the_overview_fits_a_small_screen_without_a_cut(settings):
+    weather(settings)
+    make_site(settings, clock=lambda: NOW)
+    with browser(f"file://{settings.site}/", None) as ui:
+        ui.page.set_viewport_size({"width": 1300, "height": 700})
+        ui.page.goto(f"file://{settings.site}/index.html")
+        hidden = ui.page.evaluate(
+            "(() => { const e = document.querySelector('.wide'); return e.scrollWidth - e.clientWidth; })()"
+        )
+        assert hidden == 0
+
+
 def test_three_clicks_lead_from_the_overview_to_the_rows_of_the_fault(settings):
     weather(settings)
     make_site(settings, clock=lambda: NOW)

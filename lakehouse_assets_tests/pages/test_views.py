@@ -12,7 +12,9 @@ import pytest
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.contracts.drift import undivided_hash
 from lakehouse_assets.contracts.lineage import read_gold
+from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import masking
+from lakehouse_assets.decisions.healing import WindowFacts, window_statuses
 from lakehouse_assets.pages import charts, fragments, overview, window_view
 from lakehouse_assets.pages import history as history_module
 from lakehouse_assets.pages.history import PageHistory, WindowState, state_of
@@ -69,8 +71,9 @@ def test_tables_that_need_a_person_come_first():
     late = table("late", passed(1))
     good = table("good", passed(1), passed(2))
     bad = table("bad", passed(1), quarantined(2))
-    shown = overview.overview([good, late, bad], {}, day(3))
+    shown = overview.overview([good, late, bad], {}, day(4) + timedelta(hours=1))
     assert [(row["table"], row["late"]) for row in shown["rows"]] == [("bad", 0), ("late", 1), ("good", 0)]
+    assert [(row["table"], row["missing"]) for row in shown["rows"]] == [("bad", 1), ("late", 2), ("good", 1)]
     assert (shown["windows_in_quarantine"], shown["rows_in_quarantine"], shown["late"]) == (1, 24, 1)
     assert bad["drift"][2:] == [0.004, "value is 3 kPa higher at a"] and bad["quarantined"][0][0] == "2024-01-02"
     stopped = overview.overview([good, late], {"silver/good": ["stopped", "2024-01-01", "x.html"]}, day(3))
@@ -78,21 +81,46 @@ def test_tables_that_need_a_person_come_first():
 
 
 @pytest.mark.parametrize(
-    ("cadence", "newest", "end", "now", "late"),
+    ("cadence", "newest", "end", "now", "began", "missing", "late"),
     [
-        ("daily", "2024-01-01", None, "2024-01-04", 2),
-        ("daily", "2024-01-01", None, "2024-01-02T23:59", 0),
-        ("daily", "2024-01-01", "2024-01-03", "2025-01-01", 1),
-        ("hourly", "2024-01-01", None, "2024-01-01T05:30", 4),
-        ("weekly", "2024-01-01", None, "2024-01-22", 2),
-        ("monthly", "2024-01-01", None, "2024-04-15", 2),
-        (None, "2024-01-01", None, "2024-04-15", 0),
-        ("daily", None, None, "2024-04-15", 0),
+        ("daily", "2024-01-01", None, "2024-01-04", None, 2, 0),
+        ("daily", "2024-01-01", None, "2024-01-02T23:59", None, 0, 0),
+        ("daily", "2024-01-01", "2024-01-03", "2025-01-01", None, 1, 1),
+        ("hourly", "2024-01-01", None, "2024-01-01T05:30", None, 4, 3),
+        ("weekly", "2024-01-01", None, "2024-01-22", None, 2, 0),
+        ("monthly", "2024-01-01", None, "2024-04-15", None, 2, 1),
+        # Windows that ended before the first ingestion are no more late than in `heal status`.
+        ("daily", "2024-01-01", None, "2024-01-08", "2024-01-05", 6, 2),
+        ("daily", "2024-01-01", None, "2024-01-08", "2024-02-05", 6, 0),
+        (None, "2024-01-01", None, "2024-04-15", None, 0, 0),
+        ("daily", None, None, "2024-04-15", None, 0, 0),
     ],
 )
-def test_lateness_counts_closed_windows(cadence, newest, end, now, late):
-    row = {"cadence": cadence, "newest_start": newest and f"{newest}T00:00:00+00:00", "end": end and f"{end}T00:00:00+00:00"}
-    assert overview.late_windows(row, datetime.fromisoformat(now).replace(tzinfo=NOW.tzinfo)) == late
+def test_closed_windows_after_the_newest_are_missing_and_late_when_they_are_old(
+    cadence, newest, end, now, began, missing, late
+):
+    row = {"cadence": cadence, "newest_start": newest, "end": end, "began": began, "missing": 0}
+    row |= {name: f"{row[name]}T00:00:00+00:00" for name in ("newest_start", "end", "began") if row[name]}
+    moment = datetime.fromisoformat(now).replace(tzinfo=NOW.tzinfo)
+    assert overview.missing_windows(row, moment) == {"missing": missing, "late": late}
+    assert overview.missing_windows(row | {"missing": 2}, moment) == {"missing": missing + 2, "late": late + 2}
+
+
+def test_the_overview_counts_the_missing_and_late_windows_that_heal_status_lists():
+    extractions = [extraction(n) for n in (1, 2, 4)]
+    shown = overview.overview([overview.summary(history(passed(1), passed(2), extractions=extractions))], {}, day(9))
+    facts = [
+        WindowFacts(
+            window=window_at(day(n), "daily"),
+            first_extracted_at=day(n + 1) if n in (1, 2, 4) else None,
+            has_arrived=n in (1, 2, 4),
+            is_fresh=n in (1, 2, 4),
+        )
+        for n in range(1, 9)
+    ]
+    statuses = window_statuses(facts, day(9), retries=2)
+    assert shown["missing"] == sum("missing" in status.states for status in statuses) == 5
+    assert shown["rows"][0]["late"] == sum({"missing", "late"} <= {*status.states} for status in statuses) == 3
 
 
 @pytest.mark.parametrize(
