@@ -120,8 +120,11 @@ def open_instance(settings: Settings) -> Iterator[Any]:
 
 @contextmanager
 def open_dagster(settings: Settings) -> Iterator[tuple[Any, Any]]:
-    """Open the definitions and the instance; stops Spark at the end."""
+    """Open the definitions and the instance, where runs of killed commands now count as failed; stops Spark at the end."""
     with stop_own_spark(), open_instance(settings) as instance:
+        from lakehouse_assets.orchestration.own_process import fail_killed_runs
+
+        fail_killed_runs(instance)
         yield definitions_of(settings), instance
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse_assets.orchestration.dagster_runs import CheckRunHealthResult, WorkerStatus, runs_of_code_server
+from lakehouse_assets.orchestration.own_process import ENDED, was_killed
 
 
 class CodeServerLauncher(dg.DefaultRunLauncher):
@@ -30,9 +31,11 @@ class CodeServerLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return that the run has failed if its code server answers and does not execute it. One that does not answer may only
-        be slow, and what it started may go on.
+        """Return that the run has failed if its code server answers and does not execute it, or if it was of a command that was
+        killed on this host. A server that does not answer may only be slow, and what it started may go on.
         """
+        if was_killed(run):
+            return CheckRunHealthResult(WorkerStatus.FAILED, ENDED)
         runs = runs_of_code_server(run)
         if runs is not None and run.run_id not in runs:
             return CheckRunHealthResult(WorkerStatus.FAILED, "the code server that started it was restarted")

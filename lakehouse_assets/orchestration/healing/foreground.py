@@ -37,6 +37,7 @@ from lakehouse_assets.orchestration.jobs.audits import CHECK as AUDIT_CHECK
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET
 from lakehouse_assets.orchestration.lineage import publish_lineage
 from lakehouse_assets.orchestration.notify import publish_decisions, send_alerts
+from lakehouse_assets.orchestration.own_process import process_tags
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -192,7 +193,7 @@ def execute_assets(
     job = definitions.resolve_implicit_global_asset_job_def()
     job = job.get_subset(asset_selection=set(assets), asset_check_selection=checks).as_ephemeral_job({}, {})
     try:
-        execute_in_process(job, instance, assets, tags, QUIET)
+        execute_in_process(job, instance, assets, process_tags(tags), QUIET)
     except Exception as error:
         return error
     return None

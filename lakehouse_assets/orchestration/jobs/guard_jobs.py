@@ -25,6 +25,7 @@ from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.dagster_internals import BlockingCheckFailed
 from lakehouse_assets.orchestration.jobs.operation_job import QUIET, SignedRequest
 from lakehouse_assets.orchestration.jobs.operations import PinRequest, SeedRequest
+from lakehouse_assets.orchestration.own_process import process_tags
 from lakehouse_assets.orchestration.spark import SPARK, failed_attempts
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.settings import Settings
@@ -135,7 +136,7 @@ def run_guard(definitions: dg.Definitions, instance: dg.DagsterInstance, spec: G
     """Run a guard's job in this process. Raises what the step raises; a failed check is no error here, but a result."""
     job = definitions.resolve_job_def(job_name(spec))
     with suppress(BlockingCheckFailed):
-        job.execute_in_process(instance=instance, run_config=QUIET)
+        job.execute_in_process(instance=instance, run_config=QUIET, tags=process_tags())
 
 
 def _operation(context: dg.OpExecutionContext) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.orchestration.own_process import process_tags
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import any_personal, step_of
 from lakehouse_assets.pipeline.run import Run
@@ -87,4 +88,5 @@ def run_job(definitions: dg.Definitions, instance: dg.DagsterInstance, name: str
     job = definitions.resolve_job_def(name)
     (op,) = job.nodes
     run_config = {"ops": {op.name: {"config": dict(config)}}, **QUIET}
-    return job.execute_in_process(instance=instance, run_config=run_config).output_for_node(op.name)
+    result = job.execute_in_process(instance=instance, run_config=run_config, tags=process_tags())
+    return result.output_for_node(op.name)

@@ -138,7 +138,7 @@ class WorkerLauncher(CodeServerLauncher):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return whether the run's process lives. A code server is asked for those that it started; a run that a command
-        executes was launched by nobody, and counts as running.
+        executes was launched by nobody, and lives as long as that command's process.
         """
         worker = self.pool.worker_of(run.run_id)
         if worker is not None:
