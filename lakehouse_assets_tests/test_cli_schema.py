@@ -95,9 +95,9 @@ def test_diff_looks_at_the_newest_extraction_with_rows_and_at_undeclared_columns
         now = datetime(2024, 6, number, tzinfo=UTC)
         record = ExtractionRecord("readings", window(number).start, 1, "print", rows, names, 0, "run", now)
         logs.record_extractions(settings, [record])
-    found = [(row["where"], row["column"], row["is"]) for row in run_json("diff", "readings") if row["where"] != "silver"]
+    differences = [(row["where"], row["column"], row["is"]) for row in run_json("diff", "readings") if row["where"] != "silver"]
     day = {n: f"arrived {window(n).start:%Y-%m-%d %H:%M} #1" for n in (1, 2)}
-    assert found == [(day[2], "my_x20_note", "accepted"), (day[1], "Tariff", "accepted")]
+    assert differences == [(day[2], "my_x20_note", "accepted"), (day[1], "Tariff", "accepted")]
 
 
 def test_a_plan_is_printed_without_changes(settings):

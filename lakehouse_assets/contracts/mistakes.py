@@ -54,8 +54,8 @@ def mistakes_in(error: ValidationError) -> Iterator[tuple[Keys, str]]:
         text = _message(mistake)
         if len(group) > 1:
             keys = keys[:-1]
-            words = sorted({SCALARS[mistakes[each]["loc"][-1]] for each in group})
-            text = f"{mistake['input']!r} is not allowed; {' or '.join(words)} is wanted"
+            kinds = sorted({SCALARS[mistakes[each]["loc"][-1]] for each in group})
+            text = f"{mistake['input']!r} is not allowed; {' or '.join(kinds)} is wanted"
         yield keys if keys[:1] != ("source",) else (keys[0], *keys[2:]), text
 
 

@@ -73,9 +73,9 @@ def test_a_value_of_another_type_is_reported_in_words_of_yaml(more, mistake):
       ["checks.0.matches.pattern: Field required", "checks.0.matches.columnist: not known here; did you mean column?"])],
 )  # fmt: skip
 def test_one_mistake_is_one_line(check, expected):
-    found = mistakes(f"  checks:\n  - {check}\n")
-    assert len(found) == len(expected), found
-    for line, text in zip(found, expected, strict=True):
+    lines = mistakes(f"  checks:\n  - {check}\n")
+    assert len(lines) == len(expected), lines
+    for line, text in zip(lines, expected, strict=True):
         assert line.startswith(f"defs.yaml:8: {text}")
 
 
