@@ -31,7 +31,7 @@ from lakehouse_assets.reports.markdown import escape_controls, table
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
-# A decision records these only where they fail.
+# A decision may have no outcome of these where they pass.
 SILENT = ("source_columns", "supersede")
 NOTHING_ARRIVED = "nothing arrived"
 NOT_JUDGED = "no row to judge, or decided before this check existed"
