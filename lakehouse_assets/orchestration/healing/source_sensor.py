@@ -39,8 +39,8 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
         asset_selection=window_asset_selection(specs) if specs else None,
         minimum_interval_seconds=tick_seconds(settings),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports windows that arrived or changed at a source, once two polls agree; and overdue windows, "
-        "where a table sets `overdue_after`. With very many windows, each tick polls some tables in turn.",
+        description="Reports windows that arrived or changed at a source, once two polls agree; overdue windows, where a table "
+        "sets `overdue_after`; and streams that fail. With very many windows, each tick polls some tables in turn.",
     )
     def watch_sources(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         before = json.loads(context.cursor) if context.cursor else {}
