@@ -4,7 +4,7 @@ Belongs here: the protocol, and how much waits. Does not: any one kind, or recor
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 
@@ -16,6 +16,18 @@ class Waiting(NamedTuple):
     number: int
     unit: str
     arrived_at: datetime | None = None
+
+
+def moment_of(seconds: float) -> datetime | None:
+    """Return a source's time, in seconds since 1970; None for one that is beyond the year 9999 or before the first.
+
+    >>> moment_of(1_714_521_600).isoformat(), moment_of(1_714_521_600_000_000)
+    ('2024-05-01T00:00:00+00:00', None)
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 class Feed(Protocol):

@@ -6,14 +6,14 @@ Belongs here: which files are on record, which are whole, and a window's files a
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.settling import settlement
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window, window_at
-from lakehouse_assets.sources.feed import Waiting
+from lakehouse_assets.sources.feed import Waiting, moment_of
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.landing import LandedFile, Landing
 from lakehouse_assets.sources.observation import without_temporary
@@ -43,13 +43,14 @@ def position_from_text(text: str) -> list[FileState]:
 
 
 class FilesFeed:
-    """A folder's files. It remembers every file on record, and since when a file is as it is."""
+    """A folder's files. It remembers every file on record, since when a file is as it is, and since when its path waits."""
 
     def __init__(self, source: FilesSource, stream: StreamSpec, landing: str) -> None:
         self._source, self._stream, self._landing = source, stream, Landing(landing)
         self._starts: set[datetime] = set()
         self._recorded: set[FileState] = set()
         self._first_polls: dict[FileState, datetime] = {}
+        self._arrivals: dict[str, datetime] = {}
         self._began: datetime | None = None
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
@@ -58,11 +59,11 @@ class FilesFeed:
         return position_to_text(settled_files[: self._stream.max_rows]) if settled_files else None
 
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
-        """As `Feed`. Files that are not whole yet wait, too. A file has arrived when it was first there; of one that was there
-        from the beginning, by its own time.
+        """As `Feed`. Files that are not whole yet wait, too. A file has arrived when it was first there, also if it was
+        written again since and no window took it; of one that was there from the beginning, by its own time.
         """
         files = self._waiting(recorded, now)
-        return Waiting(len(files), "files", min(map(self._arrived_at, files), default=None))
+        return Waiting(len(files), "files", min(self._arrivals.values(), default=None))
 
     def size(self, position: str) -> int:
         """As `Feed`."""
@@ -73,8 +74,11 @@ class FilesFeed:
 
     def _waiting(self, recorded: Mapping[datetime, str], now: datetime) -> list[FileState]:
         for start in recorded.keys() - self._starts:
-            self._recorded.update(position_from_text(recorded[start]))
+            taken_files = position_from_text(recorded[start])
+            self._recorded.update(taken_files)
             self._starts.add(start)
+            for file in taken_files:
+                self._arrivals.pop(file.path, None)
         files = self._landing.matching_files(self._source.pattern, window_at(now, "moment"))
         if self._source.settled is not None and self._source.settled.rename:
             files = without_temporary(files)
@@ -83,13 +87,13 @@ class FilesFeed:
         self._began = self._began or now
         # The clock may have been put back since.
         self._first_polls = {state: min(now, self._first_polls.get(state, now)) for state in waiting}
+        self._arrivals = {file.path: min(now, self._arrivals.get(file.path) or self._arrived_at(file, now)) for file in waiting}
         return sorted(waiting, key=lambda state: (state.mtime_ns, state.path))
 
-    def _arrived_at(self, file: FileState) -> datetime:
-        first_poll = self._first_polls[file]
-        if self._began is not None and first_poll > self._began:
-            return first_poll
-        return min(first_poll, datetime.fromtimestamp(file.mtime_ns / 1e9, UTC))
+    def _arrived_at(self, file: FileState, now: datetime) -> datetime:
+        """Return when a file has arrived that is there for the first time."""
+        is_from_beginning = self._began is None or now <= self._began
+        return (moment_of(file.mtime_ns / 1e9) if is_from_beginning else None) or now
 
     def _is_whole(self, file: FileState, now: datetime) -> bool:
         if self._source.settled is None:

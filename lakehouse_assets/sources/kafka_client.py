@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -17,11 +17,13 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Message,
     TopicPartition,
 )
 
 from lakehouse_assets.errors import ConfigError, EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.feed import moment_of
 from lakehouse_assets.sources.kafka_ranges import Offsets
 
 SECONDS = 10.0
@@ -37,8 +39,14 @@ TRANSLATED = {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.us
 MOST_VALUES, SAMPLE_SECONDS = 50, 0.2
 # The longest wait for the first messages of all partitions.
 OLDEST_SECONDS = 2.0
-# A sample is small: no more is fetched ahead, and a fetch at the end of the topic, for which later requests wait, is short.
-SAMPLING = {"queued.min.messages": MOST_VALUES, "fetch.wait.max.ms": 20}
+# A sample is small: no more is fetched ahead, and a fetch at the end of the topic, for which later requests wait, is short. A
+# larger message comes by the broker's rule for the first one, or by the client's, which then asks for more.
+SAMPLING = {
+    "queued.min.messages": MOST_VALUES,
+    "fetch.wait.max.ms": 20,
+    "fetch.message.max.bytes": 16 * 1024,
+    "enable.partition.eof": True,
+}
 _thread = threading.local()
 # The library's own log messages name addresses.
 _silent = logging.getLogger(f"{__name__}.client")
@@ -116,9 +124,10 @@ class Topic:
         within = [message for message in good if first <= (message.offset() or 0) < end]
         return [value for message in within if isinstance(value := message.value(), bytes)]
 
-    def oldest_time(self, begin: Offsets) -> datetime | None:
-        """Return the oldest time of the first messages from these offsets on, one of each partition. Waits at most
-        OLDEST_SECONDS: compaction and transactions leave some offsets without a message. None if no message has a time.
+    def oldest_time(self, begin: Offsets) -> tuple[datetime | None, bool]:
+        """Return the oldest time of the first messages from these offsets on, one of each partition, and whether all partitions
+        answered within OLDEST_SECONDS. None if no message has a time. A partition may have no message there: compaction and
+        transactions leave offsets without one.
         """
         times, pending, end = [], set(begin), time.monotonic() + OLDEST_SECONDS
         partitions = [TopicPartition(self._name, p, offset) for p, offset in begin.items()]
@@ -127,17 +136,28 @@ class Topic:
             try:
                 while pending and (seconds := end - time.monotonic()) > 0:
                     message = self._consumer.poll(seconds)
-                    partition = message.partition() if message and not message.error() else None
-                    if message is None or partition is None or partition not in pending:
+                    partition = message.partition() if message else None
+                    if message is None or partition is None or partition not in pending or _is_failure(message):
                         continue
                     pending.discard(partition)
                     self._consumer.pause([TopicPartition(self._name, partition)])
-                    kind, milliseconds = message.timestamp()
-                    times += [] if kind == TIMESTAMP_NOT_AVAILABLE else [milliseconds]
+                    times += [] if message.error() else [_time_of(message)]
             finally:
                 self._consumer.resume(partitions)  # a pause may outlive the assignment
                 self._consumer.unassign()
-        return datetime.fromtimestamp(min(times) / 1000, UTC) if times else None
+        return min((time for time in times if time is not None), default=None), not pending
+
+
+def _is_failure(message: Message) -> bool:
+    """Whether this is an error, and not a message or the end of a partition."""
+    error = message.error()
+    return error is not None and error.code() != KafkaError._PARTITION_EOF  # the name that the client exports
+
+
+def _time_of(message: Message) -> datetime | None:
+    """Return a message's time; None if it has none, or one beyond the year 9999: some producers write micro- or nanoseconds."""
+    kind, milliseconds = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else moment_of(milliseconds / 1000)
 
 
 @contextmanager

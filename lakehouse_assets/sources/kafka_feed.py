@@ -26,6 +26,8 @@ class KafkaFeed:
         self._topic: Topic | None = None
         # When a window last had all messages, and the offsets after them.
         self._all_taken: tuple[datetime, Offsets] | None = None
+        # Since when the oldest message waited, as it was last known.
+        self._waits_since: datetime | None = None
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
         """As `Feed`."""
@@ -38,17 +40,23 @@ class KafkaFeed:
         return None if offsets is None else range_to_text(offsets)
 
     def waiting(self, recorded: Mapping[datetime, str], now: datetime) -> Waiting:
-        """As `Feed`. A message arrived at its time, but not before a window that had all messages of then."""
+        """As `Feed`. A message arrived at its time, but not before a window that had all messages of then. While a partition
+        does not answer, the oldest message is no younger than it was.
+        """
         last, first, end = self._bounds(recorded)
         offsets = next_range(last, self._begin(last, end), end, sum(end.values()))
         if offsets is None:
+            self._waits_since = None
             return Waiting(0, "messages")
         begin = {p: max(low, first[p]) for p, (low, high) in offsets.items() if low < high}
-        arrived_at = self._topic.oldest_time(begin) if self._topic else None
+        arrived_at, is_complete = self._topic.oldest_time(begin) if self._topic else (None, False)
+        if not is_complete and self._waits_since:
+            arrived_at = min(arrived_at or self._waits_since, self._waits_since)
         if self._all_taken and arrived_at:
             moment, ends = self._all_taken
             if all(offsets[p][0] >= high for p, high in ends.items() if p in offsets):
                 arrived_at = max(arrived_at, moment)
+        self._waits_since = arrived_at
         return Waiting(_count(offsets), "messages", arrived_at)
 
     def size(self, position: str) -> int:

@@ -1,9 +1,11 @@
-"""The bounds of a topic's partitions on a real broker: what retention deleted, and transactions that are aborted or open.
+"""The bounds of a topic's partitions on a real broker, and the times of their first messages: what retention deleted, and
+transactions that are aborted or open.
 
-Belongs here: bounds that the light client reads. Does not: its requests (sources/test_kafka_client), or windows.
+Belongs here: what the light client reads. Does not: its requests (sources/test_kafka_client), or windows.
 """
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -57,3 +59,17 @@ def test_bounds_end_after_the_last_committed_message(broker, topic, on):
     alone = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30) for p in range(4)}
     consumer.close()
     assert alone == {p: (bounds[0][p], bounds[1][p]) for p in range(4)}
+
+
+def test_the_oldest_time_is_of_small_and_of_large_messages(broker, topic, on):
+    """A batch may be larger than a fetch, and a partition may have an aborted transaction alone."""
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 200, "batch.size": 900_000})
+    for partition, milliseconds in ((0, 5000), (1, 3000), (2, 4000)):
+        for _ in range(3):
+            producer.produce(topic, b"a" * 250_000, partition=partition, timestamp=1_714_521_600_000 + milliseconds)
+    assert producer.flush(60) == 0
+    begin(broker, topic, 3, "only aborted").abort_transaction()
+    with open_topic(on, topic) as client:
+        for _ in range(2):  # also of a partition that was paused before
+            assert client.oldest_time(dict.fromkeys(range(4), 0)) == (datetime(2024, 5, 1, 0, 0, 3, tzinfo=UTC), True)
+        assert client.sample_values(1, 0, 3) == [b"a" * 250_000] * 2

@@ -101,6 +101,18 @@ def test_a_file_waits_since_it_was_there_and_not_since_its_own_time(settings):
     assert open_feed(files(settled="rename"), settings).waiting({}, NOW).arrived_at == own_time, "a process that starts"
 
 
+def test_a_file_that_is_written_again_and_again_waits_since_it_was_first_there(settings):
+    feed, minute = open_feed(files(settled={"seconds": 5}), settings), timedelta(minutes=1)
+    assert feed.waiting({}, NOW).number == 0
+    for number in range(1, 4):
+        path = land(settings, "a.csv", f"{number},new", second=number)
+        assert feed.waiting({}, NOW + number * minute) == (1, "files", NOW + minute)
+    taken_state = FileState("orders/a.csv", path.stat().st_size, path.stat().st_mtime_ns)
+    land(settings, "a.csv", "9,new", second=9)
+    recorded = {NOW + 3 * minute: position_to_text([taken_state])}
+    assert feed.waiting(recorded, NOW + 4 * minute) == (1, "files", NOW + 4 * minute), "a window had it as it was"
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "later"),
     [("rewrite", "it changed after it was recorded", [(1, "new"), (8, "other")]), ("remove", "it was removed", [(1, "new")])],

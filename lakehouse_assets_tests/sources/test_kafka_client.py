@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError
 
 from lakehouse_assets.errors import SourceError
+from lakehouse_assets.sources import kafka_client
 from lakehouse_assets.sources.kafka_client import Topic
 
 MOMENT = datetime(2024, 5, 1, tzinfo=UTC)
@@ -67,3 +68,45 @@ def test_a_partition_without_an_answer_has_no_bounds():
 
 def test_a_partition_without_a_message_of_a_time_is_left_out():
     assert topic_of(Client(3, {0: 4, 2: 7})).offsets_at(MOMENT) == {0: 4, 2: 7}
+
+
+MILLISECONDS = int(MOMENT.timestamp() * 1000)
+
+
+class Messages(Client):
+    """A consumer that has the first of each partition's messages: its time in milliseconds, or an error's code."""
+
+    def __init__(self, partitions: int, answers: dict[int, tuple[int, int] | int]) -> None:
+        super().__init__(partitions)
+        self.messages = [self.message(partition, answer) for partition, answer in answers.items()]
+        self.assign = self.pause = self.resume = lambda _: None
+        self.unassign = lambda: None
+
+    def message(self, partition: int, answer: tuple[int, int] | int) -> Any:
+        error = KafkaError(answer) if isinstance(answer, int) else None
+        return SimpleNamespace(partition=lambda: partition, error=lambda: error, timestamp=lambda: answer)
+
+    def poll(self, seconds: float) -> Any:
+        return self.messages.pop(0) if self.messages else None
+
+
+def at(milliseconds: int) -> tuple[int, int]:
+    return TIMESTAMP_CREATE_TIME, milliseconds
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({0: at(MILLISECONDS + 9), 1: at(MILLISECONDS)}, (MOMENT, True)),
+        ({0: at(MILLISECONDS * 1000), 1: at(MILLISECONDS)}, (MOMENT, True)),  # a producer that writes microseconds
+        ({0: at(MILLISECONDS * 10**6), 1: (TIMESTAMP_NOT_AVAILABLE, 0)}, (None, True)),
+        ({0: at(-(2**63)), 1: at(MILLISECONDS)}, (MOMENT, True)),
+        ({0: KafkaError._PARTITION_EOF, 1: at(MILLISECONDS)}, (MOMENT, True)),  # aborted transactions alone
+        ({0: KafkaError.LEADER_NOT_AVAILABLE, 1: at(MILLISECONDS)}, (MOMENT, False)),
+        ({1: at(MILLISECONDS)}, (MOMENT, False)),
+        ({}, (None, False)),
+    ],
+)
+def test_the_oldest_time_of_the_partitions_that_answer(monkeypatch, answers, expected):
+    monkeypatch.setattr(kafka_client, "OLDEST_SECONDS", 0.05)
+    assert topic_of(Messages(2, answers)).oldest_time({0: 3, 1: 4}) == expected

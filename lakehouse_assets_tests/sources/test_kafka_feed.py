@@ -21,9 +21,15 @@ def feed_of(end: dict[int, int], times: dict[int, dict[int, datetime]], max_rows
         find_partitions=lambda: None,
         bounds=lambda: (dict.fromkeys(end, 0), dict(end)),
         offsets_at=lambda _: dict.fromkeys(end, 0),
-        oldest_time=lambda begin: min((times[p][offset] for p, offset in begin.items()), default=None),
+        oldest_time=lambda begin: oldest_time(begin, times),
     )
     return feed
+
+
+def oldest_time(begin: dict[int, int], times: dict[int, dict[int, datetime]]) -> tuple[datetime | None, bool]:
+    """A partition without times does not answer."""
+    answers = [times[p][offset] for p, offset in begin.items() if p in times]
+    return min(answers, default=None), len(answers) == len(begin)
 
 
 def test_the_oldest_unread_message_of_all_partitions_counts():
@@ -44,3 +50,16 @@ def test_a_message_with_an_old_time_waits_since_all_before_it_were_taken():
     recorded = {NOW: feed.next_position({}, NOW)}
     end[0] = 3
     assert feed.waiting(recorded, NOW + timedelta(minutes=5)) == (2, "messages", NOW)
+
+
+def test_a_partition_that_does_not_answer_makes_the_oldest_message_no_younger():
+    old, young = ({0: NOW - timedelta(hours=hours)} for hours in (9, 1))
+    times = {0: old, 1: young}
+    feed = feed_of({0: 1, 1: 1}, times)
+    assert feed.waiting({}, NOW).arrived_at == old[0]
+    del times[0]
+    assert feed.waiting({}, NOW).arrived_at == old[0]
+    del times[1]
+    assert feed.waiting({}, NOW).arrived_at == old[0]
+    times |= {0: young, 1: young}
+    assert feed.waiting({}, NOW).arrived_at == young[0]
