@@ -34,7 +34,7 @@ from lakehouse_assets.orchestration.streams.table_stream import TableStream
 from lakehouse_assets.queries.stream_lag import recorded_lag
 from lakehouse_assets.sources.files_feed import position_to_text
 from lakehouse_assets.storage import delta, logs
-from lakehouse_assets.storage.source_positions import read_positions, record_positions
+from lakehouse_assets.storage.source_positions import record_positions
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
 from lakehouse_assets_tests.support import lake_settings
@@ -162,18 +162,56 @@ def test_a_stream_that_falls_behind_is_overdue_and_a_silent_source_is_not(tmp_pa
     assert not passed and text.endswith("no running `lakehouse stream` reports what waits")
 
 
-def test_a_growing_lag_is_reported_again_by_the_hour(tmp_path, instance):
+@pytest.mark.parametrize(
+    ("oldest", "expected"),
+    [
+        (lambda now: START, [1, 0, 1, 1, 0, 1, 0]),  # nothing takes it: after 1, 2 and 4 hours
+        (lambda now: now - timedelta(hours=3), [1, 0, 0, 0, 0, 0, 0]),  # windows come, and each has what is as old
+    ],
+)
+def test_a_lag_is_reported_again_when_it_has_doubled(tmp_path, instance, oldest, expected):
     spec = limited()
     service, _ = loaded_stream(tmp_path, instance, spec)
-    report, states = partial(report_overdue, instance, service.settings, [spec], [spec]), []
-    for minutes in (61, 62, 119, 121):  # windows come, and each has what is an hour old
+    report, before, counts = partial(report_overdue, instance, service.settings, [spec], [spec]), {}, []
+    for minutes in (20, 59, 61, 121, 239, 241, 400):
         now = START + timedelta(minutes=minutes)
+        lag = recorded_lag(spec, {now: position_to_text([])}, now)
+        record_lag(instance, spec, lag.with_waiting(5, "files", oldest(now), now), now)
+        evaluations, before = report(before, now)
+        counts.append(len(evaluations))
+    assert counts == expected
+
+
+def test_damaged_positions_of_a_table_stop_no_other_check(tmp_path, instance):
+    damaged, other = (limited().model_copy(update={"name": name}) for name in ("damaged", "other"))
+    service = make_service(tmp_path, instance, [[damaged, other]])
+    now = START + timedelta(hours=5)
+    for spec in (damaged, other):
         take_position(service, spec, now)
-        lag = recorded_lag(spec, read_positions(service.settings, spec.name), now)
-        record_lag(instance, spec, lag.with_waiting(5, "files", now - timedelta(hours=1), now), now)
-        evaluations, before = report(states[-1][1] if states else {}, now)
-        states.append((len(evaluations), before))
-    assert [count for count, _ in states] == [1, 0, 0, 1]
+    [file] = Path(service.settings.path("ops", "positions")).glob("table=damaged/*.parquet")
+    file.unlink()
+    specs = [damaged, other]
+    evaluations, overdue = report_overdue(instance, service.settings, specs, specs, {}, now)
+    assert [(each.passed, each.asset_key.path[-1]) for each in evaluations] == [
+        (False, "source_damaged"),
+        (True, "source_other"),
+    ]
+    assert str(evaluations[0].description).startswith("this cannot be checked: ")
+    assert "ops/positions" in str(evaluations[0].description), evaluations[0].description
+    assert overdue == {"damaged": "error: FileNotFoundError", "other": ""}
+    assert report_overdue(instance, service.settings, specs, specs, overdue, now) == ([], overdue), "it is reported once"
+
+
+def test_windows_are_reported_whatever_the_source_answers(tmp_path, instance, monkeypatch):
+    service, stream = loaded_stream(tmp_path, instance, streamed())
+    reported: list[Any] = []
+    monkeypatch.setattr(report, "report_partitions", lambda *arguments: reported.append(arguments[3]))
+    monkeypatch.setattr(stream.feed, "waiting", lambda *_: int("a mistake of ours"))
+    logs.log_decisions(service.settings, [logbook.decided(1, p_extracted_at=START)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="a mistake of ours"):
+            report_windows(instance, service.settings, stream, START)
+    assert len(reported) == 1
 
 
 def test_what_a_stream_fails_with_is_recorded_until_a_window_can_be_taken(tmp_path, instance, caplog):

@@ -13,10 +13,12 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.healing import overdue_windows
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.measures.error_text import as_evidence_error, error_text
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.healing import source_versions
 from lakehouse_assets.orchestration.healing.overdue_streams import judge_stream
 from lakehouse_assets.orchestration.step_boundary import masked_check
+from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 
 CHECK = "no_window_overdue"
@@ -40,11 +42,21 @@ def report_overdue(
     for spec in polled:
         if spec.name not in limited:
             continue
-        # A broker that is away answers late, and Dagster ends a tick after a minute.
-        result, reported[spec.name] = _judge(instance, settings, spec, now, asks_source=False)
+        try:
+            # A broker that is away answers late, and Dagster ends a tick after a minute.
+            result, reported[spec.name] = _judge(instance, settings, spec, now, asks_source=False)
+        except Exception as error:  # one table's damaged log stops no other table's results
+            result, reported[spec.name] = _failed_result(spec, error), f"error: {type(error).__name__}"
         if reported[spec.name] != before.get(spec.name):
             evaluations.append(evaluation(source_versions.source_key(spec), CHECK, result))
     return evaluations, reported
+
+
+def _failed_result(spec: TableSpec, error: Exception) -> dg.AssetCheckResult:
+    """Return the failed result of a check that cannot be evaluated. Personal values are masked."""
+    text = error_text(as_evidence_error(error) or error, bool(spec.pii_columns))
+    description = f"this cannot be checked: {escape_controls(text)}"
+    return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.ERROR, description=description)
 
 
 def has_overdue_check(spec: TableSpec) -> bool:

@@ -3,7 +3,7 @@
 Belongs here: that result, by what the service of streams recorded. Does not: a calendar (overdue), or the rule (decisions).
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import dagster as dg
 
@@ -22,7 +22,7 @@ def judge_stream(
     instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime, *, asks_source: bool
 ) -> tuple[dg.AssetCheckResult, str]:
     """Return the check's result, and a text that changes when the result should be reported again: at once where it is another
-    one, and every hour by which a stream falls further behind. ``asks_source``: the result also shows what waits by the source.
+    one, and each time the lag has doubled, from one hour on. ``asks_source``: the result also shows what waits by the source.
     """
     report, recorded = read_report(instance, spec), read_positions(settings, spec.name)
     lag = recorded_lag(spec, recorded, now)
@@ -36,7 +36,7 @@ def judge_stream(
         state.append(error)
     if late and since:
         parts.append(_describe_delay(settings, spec, report, lag, now, asks_source=asks_source))
-        state.append(f"{since:%Y-%m-%d %H}")
+        state.append(f"late by less than {2 ** int((now - since) / timedelta(hours=1)).bit_length()} h")
     metadata = {"windows_overdue": int(late), "seconds_waiting": (now - since).total_seconds() if since else 0.0}
     result = dg.AssetCheckResult(
         passed=not parts,

@@ -29,14 +29,14 @@ def report_windows(instance: dg.DagsterInstance, settings: Settings, stream: Tab
     # A log without the last decision that was reported is another one, or an older copy.
     new = [each for each in decisions if each.number > reported.number or not reported.is_of(decisions)]
     windows = sorted({spec.extraction.window_at(d.p_extracted_at) for d in new if d.p_extracted_at})
-    lag = read_lag(settings, spec, now, stream.feed)
-    record_lag(instance, spec, lag, now)
     if windows:
         report_partitions(instance, settings, spec, windows)
+        write_cursors(instance, {key: Cursor.at(max(new, key=lambda decision: decision.number)).as_text()})
+    # Gold follows the partitions, so they are first: whatever the source answers is no reason to wait.
+    lag = read_lag(settings, spec, now, stream.feed)
+    record_lag(instance, spec, lag, now)
     if windows or lag.waiting != 0:  # of a source that is silent, the last observation stays true
         instance.report_runless_asset_event(_progress(stream, lag, len(windows)))
-    if windows:
-        write_cursors(instance, {key: Cursor.at(max(new, key=lambda decision: decision.number)).as_text()})
     return len(windows)
 
 
