@@ -141,12 +141,16 @@ def stop_own_spark() -> Iterator[None]:
 
 
 def _session() -> Any:
-    """Return this process's Spark session, if any."""
+    """Return this process's Spark session, if any; none whose Java has died."""
     if "pyspark" not in sys.modules:
         return None
+    from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    try:
+        return SparkSession.getActiveSession()
+    except (OSError, Py4JError):
+        return None
 
 
 def window_range(text: str, specs: Sequence[Any]) -> tuple[datetime, datetime]:

@@ -9,18 +9,21 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakehouse_assets.decisions.retry_policy import stream_retry_delay
+
 # A report is made once a minute, between two windows: a service without a newer one is stopped, or busy with a long window.
 RUNNING_FOR = timedelta(minutes=3)
 # An error that is over sooner, as of a broker that starts again, fails no check and raises no alert.
 PATIENCE = timedelta(minutes=1)
-TIMES = ("at", "waits_since", "nothing_waited_at", "fails_since")
+TIMES = ("at", "waits_since", "nothing_waited_at", "fails_since", "failed_at")
 
 
 @dataclass(frozen=True)
 class StreamReport:
     """``at``: when the source was asked. ``waiting``: how much had arrived and was in no window, in ``unit``; None: unknown.
     ``waits_since``: since when the oldest of it waits. ``nothing_waited_at``: the last time when nothing waited. ``error``: the
-    last error, until a try succeeds; ``fails_since``: since when there is one.
+    last error, until a try succeeds; ``fails_since``: since when there is one. ``failures``: tries since the last that
+    succeeded; ``failed_at``: when the last one failed.
     """
 
     at: datetime
@@ -30,10 +33,18 @@ class StreamReport:
     nothing_waited_at: datetime | None = None
     error: str | None = None
     fails_since: datetime | None = None
+    failures: int = 0
+    failed_at: datetime | None = None
 
-    def with_error(self, error: str | None, now: datetime) -> "StreamReport":
+    def with_error(self, error: str | None, now: datetime, failures: int = 0) -> "StreamReport":
         """Return the report with another error, or without one. Errors that follow each other are one failure."""
-        return replace(self, error=error, fails_since=(self.fails_since or now) if error else None)
+        if error is None:
+            return replace(self, error=None, fails_since=None, failures=0, failed_at=None)
+        return replace(self, error=error, fails_since=self.fails_since or now, failures=failures, failed_at=now)
+
+    def next_try(self) -> datetime | None:
+        """Return when a stream that fails is tried again; None if it does not fail."""
+        return self.failed_at + stream_retry_delay(max(self.failures, 1)) if self.error and self.failed_at else None
 
     def lasting_error(self, now: datetime) -> str | None:
         """Return the error if it has lasted for `PATIENCE`."""

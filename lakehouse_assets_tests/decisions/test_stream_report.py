@@ -86,7 +86,16 @@ def test_an_error_counts_once_it_has_lasted_and_until_it_is_over():
     assert over.with_error("SourceError: away", NOW).fails_since == NOW
 
 
+def test_the_next_try_of_what_fails_is_due_later_each_time():
+    failing = report().with_error("SourceError: away", NOW, failures=3)
+    assert failing.next_try() == NOW + timedelta(seconds=4)
+    assert failing.with_error("SourceError: away", NOW, failures=9).next_try() == NOW + timedelta(seconds=60)
+    assert failing.with_error(None, NOW).next_try() is None
+    earlier_release = report(error="SourceError: away", fails_since=ago(5))
+    assert earlier_release.next_try() is None
+
+
 def test_a_report_is_read_as_it_was_recorded():
-    recorded = replace(WAITED, nothing_waited_at=ago(30)).with_error("DiskError: full", ago(2))
+    recorded = replace(WAITED, nothing_waited_at=ago(30)).with_error("DiskError: full", ago(2), failures=4)
     assert report_from_text(recorded.to_text()) == recorded
     assert report_from_text('{"at": "2024-05-01T12:00:00+00:00", "later": 1}') == StreamReport(NOW)

@@ -9,19 +9,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
+from lakehouse_assets.cli import common
+from lakehouse_assets.cli.stream import joined_error
+from lakehouse_assets.errors import RunFailedError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.service import StreamService
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
-from lakehouse_assets_tests.orchestration.test_shared_partitions import streamed
+from lakehouse_assets_tests.orchestration.test_shared_partitions import START, streamed
 from lakehouse_assets_tests.support import PROJECT_ROOT, lake_settings
 
 
@@ -109,12 +114,94 @@ def test_a_java_that_dies_once_the_service_ends_is_not_replaced(world):
     assert world.turns == ["readings"]
 
 
-def test_what_is_taken_once_ends_with_the_error_of_a_dead_java(world, monkeypatch):
+def test_what_is_taken_once_ends_well_ordered_without_a_java(world, monkeypatch):
+    """What is published is reported, and the error names each table of which something waits."""
     monkeypatch.setattr(TableStream, "limit_to_waiting", lambda *_: None)
     world.service.available_now, world.turn = True, world.kill_java
-    with pytest.raises(ConnectionRefusedError, match="no Java"):
-        world.service.serve()
-    assert [*world.service.failures] == ["readings"]
+    world.service.serve()
+    assert world.turns == ["readings"]
+    assert world.service.stopping.is_set(), "gold is left for the next start"
+    assert {*world.reports} == {"readings", "others"}
+    assert str(joined_error(world.service.failures)).splitlines() == [
+        "others: Java has ended, and what waited is not all taken",
+        "readings: Java is gone",
+    ]
+
+
+def test_the_error_of_the_command_is_not_that_of_a_session_without_a_java(monkeypatch):
+    def ask() -> None:
+        raise ConnectionRefusedError("no Java")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", ask)
+    with pytest.raises(RunFailedError, match="readings: Java is gone"), common.stop_own_spark():
+        raise RunFailedError("readings: Java is gone")
+
+
+class Processes:
+    """One process of the service after the other, in which a window of `readings` kills each Java. The time goes on with each
+    look at the clock. ``windows``: of the other table, in the present process.
+    """
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.now, self.windows, self.deaths = world, START, 0, 0
+        monkeypatch.undo()
+        monkeypatch.setattr(TableStream, "_finish", lambda stream, _: self.finish(stream))
+        monkeypatch.setattr(TableStream, "_take", lambda stream, *_: self.take(stream))
+        monkeypatch.setattr(stream_service, "report_windows", lambda *_: None)
+        monkeypatch.setattr(stream_service, "LOOK_SECONDS", 0)
+        monkeypatch.setattr(stream_service, "_start_spark", lambda _: world.java)
+        monkeypatch.setattr(stream_service, "session_of_one_run", session_of_one_run)
+        monkeypatch.setattr(stream_service, "_become_new_process", world.restart)
+        monkeypatch.setattr(TableStream, "limit_to_waiting", lambda stream, _: setattr(stream, "left", 5))
+
+    def start(self, *, available_now: bool = False) -> StreamService:
+        """Run a process until its Java dies."""
+        old = self.world.service
+        self.world.java.dead, self.windows = False, 0
+        service = StreamService(old.settings, old.instance, old.load, old.is_served, available_now, clock=self.clock)
+        with pytest.raises(RestartError) if not available_now else nullcontext():
+            service.serve()
+        return service
+
+    def clock(self) -> datetime:
+        self.now += timedelta(milliseconds=100)
+        return self.now
+
+    def finish(self, stream: TableStream) -> dict[Any, Any]:
+        if stream.spec.name == "readings":
+            self.deaths += 1
+            self.world.kill_java()
+        stream.is_complete = True
+        return {}
+
+    def take(self, stream: TableStream) -> dict[Any, Any]:
+        self.windows += 1
+        if stream.left is not None:
+            stream.left -= 1
+        stream.due_at = self.now + timedelta(seconds=1)
+        return {}
+
+
+@pytest.mark.parametrize("seconds", [0, 10, 300])
+def test_a_window_that_kills_each_java_leaves_time_for_the_other_tables(world, monkeypatch, seconds):
+    """``seconds``: how long a start takes."""
+    processes, windows = Processes(world, monkeypatch), []
+    for _ in range(9):
+        processes.now += timedelta(seconds=seconds)
+        processes.start()
+        windows.append(processes.windows)
+    assert processes.deaths == 9
+    assert min(windows[1:]) >= 1
+    assert seconds or windows[-1] > 20, "the delay grows, as within a process"
+
+
+def test_what_is_taken_once_takes_all_of_the_others_before_a_window_that_killed_java(world, monkeypatch):
+    processes = Processes(world, monkeypatch)
+    processes.start(available_now=True)
+    processes.now += timedelta(days=1)
+    service = processes.start(available_now=True)
+    assert processes.windows == 5
+    assert [*service.failures] == ["readings"]
 
 
 def test_an_error_of_the_session_while_java_answers_ends_the_service(world, monkeypatch):

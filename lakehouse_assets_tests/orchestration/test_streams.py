@@ -20,6 +20,7 @@ import pytest
 from lakehouse_assets.cli.heal import stream_rows
 from lakehouse_assets.cli.stream import joined_error
 from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.decisions.stream_report import StreamReport
 from lakehouse_assets.errors import ConfigError, DiskError, EnvironmentMissing, EvidenceError, RunFailedError, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import write_cursors
@@ -255,6 +256,50 @@ def test_an_error_of_an_earlier_process_is_over_once_a_try_succeeds(tmp_path, in
     stream.is_complete = True
     service._report([stream])
     assert check_result(instance, service, spec, late)[0]
+
+
+def test_a_changed_contract_ends_no_failure(tmp_path, instance):
+    """No try has shown that it is over: the check stays red, no second alert is sent, and the delay stays."""
+    spec = streamed()
+    other = spec.model_copy(update={"checks": ()})
+    service = make_service(tmp_path, instance, [[spec], [other]])
+    (Path(service.settings.landing) / "readings").mkdir(parents=True)
+    service._load_streams()
+    stream, now = service.streams["readings"], START
+    service.clock = lambda: now
+    stream.failures = 3
+    service._note_error(stream, SourceError("offsets 3 to 9 are lost"))
+    now = START + timedelta(minutes=2)
+    service._load_streams()
+    stream = service.streams["readings"]
+    assert (stream.spec, stream.failures, stream.due_at) == (other, 3, now), "it is tried at once"
+    run: Any = SimpleNamespace(settings=service.settings, spec=other, table=other.name, clock=service.clock)
+    service._take_turn(stream, lambda *_: run)
+    service._report([stream])
+    assert not check_result(instance, service, other, now)[0], "nothing was left to finish, which shows nothing"
+    report = read_report(instance, other)
+    assert report and report.fails_since == START
+    service._take_turn(stream, lambda *_: run)
+    assert check_result(instance, service, other, now) == (True, FINE)
+
+
+def test_a_new_process_goes_on_with_a_failure(tmp_path, instance):
+    spec, now = streamed(), START
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    service.clock = lambda: now
+    for stream.failures in (1, 2, 3):
+        service._note_error(stream, SourceError("away"))
+    assert read_report(instance, spec) == StreamReport(START).with_error("SourceError: away", START, failures=3)
+    loads = [WrittenTable(spec, tmp_path)]
+    for seconds, due_after in ((1, 4), (30, 30)):
+        now = START + timedelta(seconds=seconds)
+        following = StreamService(service.settings, instance, lambda: loads, service.is_served, clock=service.clock)
+        following._load_streams()
+        resumed = following.streams["readings"]
+        assert (resumed.failures, resumed.due_at) == (3, START + timedelta(seconds=due_after))
+        resumed.is_complete = True
+        following._report([resumed])
+        assert read_report(instance, spec).error, "no try has shown that it is over"  # type: ignore[union-attr]
 
 
 def test_a_recorded_error_has_no_personal_value(tmp_path, instance):

@@ -26,11 +26,11 @@ def record_lag(instance: dg.DagsterInstance, spec: TableSpec, lag: StreamLag, no
     write_cursors(instance, {_key(spec): report.to_text()})
 
 
-def record_error(instance: dg.DagsterInstance, spec: TableSpec, error: str | None, now: datetime) -> None:
-    """Store a stream's last error (masked), or that it is over."""
+def record_error(instance: dg.DagsterInstance, spec: TableSpec, error: str | None, now: datetime, failures: int = 0) -> None:
+    """Store a stream's last error (masked) and the number of ``failures``, or that it is over."""
     before = read_report(instance, spec) or StreamReport(now)
-    if before.error != error:
-        write_cursors(instance, {_key(spec): before.with_error(error, now).to_text()})
+    if (before.error, before.failures) != (error, failures):
+        write_cursors(instance, {_key(spec): before.with_error(error, now, failures).to_text()})
 
 
 def _key(spec: TableSpec) -> str:

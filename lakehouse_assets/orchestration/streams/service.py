@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.errors import ConfigError, LakehouseError
-from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.errors import ConfigError, LakehouseError, RunFailedError
 from lakehouse_assets.orchestration.assets.described_table import golds_of
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
+from lakehouse_assets.orchestration.streams.failures import failure_text, recorded_text, resume_failure
 from lakehouse_assets.orchestration.streams.recorded_report import record_error
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.table_stream import TableStream
@@ -40,8 +40,6 @@ from lakehouse_assets.storage.session_reset import kill_java, session_of_one_run
 REPORT = timedelta(seconds=60)
 # The longest wait between two looks at who is due.
 LOOK_SECONDS = 0.25
-# How much of an error is recorded.
-LONGEST_ERROR = 1000
 log = logging.getLogger("lakehouse.stream")
 
 
@@ -65,7 +63,7 @@ class StreamService:
 
     def serve(self) -> None:
         """Serve until `stopping` is set, or with ``available_now`` until what waited is taken. The window that is under way is
-        finished first. Raises EnvironmentMissing where Spark cannot start.
+        finished first. Raises EnvironmentMissing where Spark cannot start. With ``available_now``, a Java that dies is the end.
         """
         dependencies = Dependencies(self.settings)
         self._load_streams()
@@ -86,11 +84,20 @@ class StreamService:
                     self._take_turns(session, end)
             except Exception:
                 # The session cannot be given back to a Java that has died: the next round begins as a new process.
-                if self.available_now or _java_answers(base):
+                if _java_answers(base):
                     raise
-                log.warning("Java has ended: the service starts again with a new one")
+                if self.available_now:
+                    self._end_without_java()
+                else:
+                    log.warning("Java has ended: the service starts again with a new one")
             self._report(self.streams.values())
         self._close()
+
+    def _end_without_java(self) -> None:
+        """End a service that takes what waits now. The rest waits for the next start, and so does gold, which needs a Java."""
+        for stream in self._active():
+            self.failures[stream.spec.name] = RunFailedError("Java has ended, and what waited is not all taken")
+        self.stopping.set()
 
     def _take_turns(self, session: SparkSession, end: datetime) -> None:
         """Let each table whose window is due have its turn, until ``end`` or until Java has died."""
@@ -99,7 +106,7 @@ class StreamService:
         for stream in self._active():
             stream.limit_wait(now)  # the clock may have been put back
         while not self.stopping.is_set() and not self._is_done() and now <= (now := self.clock()) < end:
-            due = sorted((s for s in self._active() if s.due_at <= now), key=lambda stream: stream.due_at)
+            due = self._due(now)
             for stream in due:
                 if self.stopping.is_set():
                     return
@@ -108,6 +115,17 @@ class StreamService:
                     return
             if not due:
                 self.stopping.wait(LOOK_SECONDS)
+
+    def _due(self, now: datetime) -> list[TableStream]:
+        """Return whose turn it is. A stream that fails comes after the others: each may have taken a window in this process, or
+        with ``available_now`` all that waited, before it.
+        """
+        active = self._active()
+        others = [stream for stream in active if not stream.failures]
+        if any(self.available_now or not stream.is_complete for stream in others):
+            active = others
+        due = (stream for stream in active if stream.due_at <= now)
+        return sorted(due, key=lambda stream: (stream.failures > 0, stream.due_at))
 
     def _take_turn(self, stream: TableStream, make_run: Callable[..., Run]) -> None:
         began = self.clock()
@@ -128,18 +146,17 @@ class StreamService:
             self._report([stream])
 
     def _note_error(self, stream: TableStream, error: Exception) -> None:
-        """Say and record an error once, until it is another one or is over. Personal values are masked."""
-        text = _text_of(error, stream.spec)
-        recorded = _recorded_text(error, stream.spec)
+        """Record an error, and say it once, until it is another one or is over. Personal values are masked."""
+        recorded = recorded_text(error, stream.spec)
         if self.last_errors.get(stream.spec.name) != recorded:
             self.last_errors[stream.spec.name] = recorded
-            log.warning("%s: %s (tried again)", stream.spec.name, text)
-            self._record_error(stream, recorded)
+            log.warning("%s: %s (tried again)", stream.spec.name, failure_text(error, stream.spec))
+        self._record_error(stream, recorded)
 
     def _record_error(self, stream: TableStream, text: str | None) -> None:
         """Record a stream's error, or that it is over, for `heal status`, the check and the alert."""
         try:
-            record_error(self.instance, stream.spec, text, self.clock())
+            record_error(self.instance, stream.spec, text, self.clock(), stream.failures if text else 0)
         except Exception as error:  # the next report records it
             log.warning("%s: Dagster cannot be told: %s", stream.spec.name, type(error).__name__)
 
@@ -182,9 +199,12 @@ class StreamService:
             if before is not None and before.spec == table.spec:
                 continue
             stream = TableStream(table.spec, self.settings, readers_of(table.spec, golds), self.clock())
-            if before is not None:
+            if before is None:
+                resume_failure(self.instance, stream, self.clock(), waits=not self.available_now)
+            else:
                 before.feed.close()
-                stream.windows, stream.is_urgent = before.windows, before.is_urgent
+                # A change of the contract shows no more than a new process does that the next window can be taken.
+                stream.windows, stream.is_urgent, stream.failures = before.windows, before.is_urgent, before.failures
             if self.available_now:
                 self._limit(stream)
             self.streams[name] = stream
@@ -193,7 +213,7 @@ class StreamService:
         try:
             stream.limit_to_waiting(self.clock())
         except LakehouseError as error:
-            self._record_error(stream, _recorded_text(error, stream.spec))
+            self._record_error(stream, recorded_text(error, stream.spec))
             self.failures[stream.spec.name] = error
 
     def _active(self) -> list[TableStream]:
@@ -206,7 +226,8 @@ class StreamService:
         """Report what is new. What cannot be reported now is reported the next time: the logs have it."""
         for stream in streams:
             name = stream.spec.name
-            if name in self.last_errors or stream.is_complete:  # else no try has shown yet whether a recorded error is over
+            # A stream that fails, and is not in `last_errors`, failed in an earlier process, and was not tried yet.
+            if name in self.last_errors or (stream.is_complete and not stream.failures):
                 self._record_error(stream, self.last_errors.get(name))
             try:
                 report_windows(self.instance, self.settings, stream, self.clock())
@@ -218,16 +239,6 @@ class StreamService:
         self._report(self.streams.values())
         for stream in self.streams.values():
             stream.feed.close()
-
-
-def _text_of(error: Exception, spec: TableSpec) -> str:
-    """Return an error as text. Personal values are masked."""
-    return str(error) if isinstance(error, LakehouseError) else error_text(error, bool(spec.pii_columns))
-
-
-def _recorded_text(error: Exception, spec: TableSpec) -> str:
-    """Return an error's class and text on one line."""
-    return f"{type(error).__name__}: {' '.join(_text_of(error, spec).split())}"[:LONGEST_ERROR]
 
 
 def _is_over(stream: TableStream) -> bool:
