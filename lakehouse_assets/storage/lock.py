@@ -3,6 +3,7 @@
 Belongs here: choosing between the two, and holding it. Does not: the work under it, or what a lease is (leases).
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,8 +25,11 @@ from lakehouse_assets.storage.leases.process_identity import host_name
 HOST_FILE = "host"
 FENCED = "the lake's own tables"
 ADVICE = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"
+# A lake on a store is asked again after so long whether another machine writes it.
+OWN_SECONDS = 60
 _complete_lakes: set[str] = set()
-_own_lakes: set[tuple[str, Path]] = set()
+_own_lakes: dict[tuple[str, Path], float] = {}
+_leased_lakes: set[str] = set()
 
 
 @contextmanager
@@ -62,6 +66,7 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
 
     holder = lease_holder(settings.root, settings.lease_seconds)
     with raise_disk_errors(settings):
+        refuse_lock_files(settings)
         lease = holder.enter(table, wait_seconds)
         try:
             if lease.number == 1 or lease.took_over:
@@ -114,25 +119,44 @@ def refuse_other_host(settings: Settings) -> None:
 
 
 def _refuse_others_on_store(settings: Settings) -> None:
-    """The same for a lake on a store, once in a process. The lock files are on a disk of the machine: their folder is recorded
-    as well. The creation is not conditional, since not every store knows that: of two machines that begin at once, the first
-    is refused at its next start.
+    """The same for a lake on a store, asked once a minute. The lock files are on a disk of the machine: the record names their
+    folder as well. The creation is not conditional, since not every store knows that: of two machines that begin at once, one
+    is refused within a minute.
     """
-    if (settings.root, settings.locks) in _own_lakes:
+    lake = (settings.root, settings.locks)
+    if lake in _own_lakes and time.monotonic() - _own_lakes[lake] < OWN_SECONDS:
         return
     filesystem, base = open_filesystem(settings.root)
     path, own = f"{base}/_locks/{HOST_FILE}", f"{host_name()} (lock files in {settings.locks})"
-    try:
-        with filesystem.open_input_stream(path) as file:
-            recorded = file.read().decode("utf-8", errors="replace").strip()
-    except FileNotFoundError:
-        write_whole(filesystem, path, f"{own}\n".encode())
-        recorded = own
-    if recorded != own:
-        raise _written_elsewhere(settings, recorded, own, f"{settings.root}/_locks/{HOST_FILE}")
+    recorded = _read_host_on_store(filesystem, path)
+    if recorded and recorded != own:
+        raise _written_elsewhere(settings, recorded, own, _host_record(settings))
     if filesystem.get_file_info(f"{base}/_leases").type is fs.FileType.Directory:
         raise _written_under_leases(settings)
-    _own_lakes.add((settings.root, settings.locks))
+    if not recorded:
+        write_whole(filesystem, path, f"{own}\n".encode())
+    _own_lakes[lake] = time.monotonic()
+
+
+def refuse_lock_files(settings: Settings) -> None:
+    """Raise RefusedError for a lake on a store that a machine writes with lock files, before the lake's first lease. It is
+    asked once in a process, and not where `lock: lease` is chosen: that is how such a lake changes to leases.
+    """
+    if settings.lock == "lease" or not is_url(settings.root) or settings.root in _leased_lakes:
+        return
+    filesystem, base = open_filesystem(settings.root)
+    if filesystem.get_file_info(f"{base}/_leases").type is not fs.FileType.Directory:
+        host = _read_host_on_store(filesystem, f"{base}/_locks/{HOST_FILE}")
+        if host:
+            raise RefusedError(
+                f"{settings.root} is written with lock files by the machine {host}, and this process would use leases: end its"
+                f" runs, and {ADVICE}; or delete {_host_record(settings)} while nothing runs"
+            )
+    _leased_lakes.add(settings.root)
+
+
+def _host_record(settings: Settings) -> str:
+    return f"{settings.root}/_locks/{HOST_FILE}"
 
 
 def _written_elsewhere(settings: Settings, host: str, own: str, record: Path | str) -> RefusedError:
@@ -160,6 +184,14 @@ def _refuse_restoring_once(root: str) -> None:
 def _read_host(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _read_host_on_store(filesystem: fs.FileSystem, path: str) -> str:
+    try:
+        with filesystem.open_input_stream(path) as file:
+            return file.read().decode("utf-8", errors="replace").strip()
     except FileNotFoundError:
         return ""
 

@@ -3,6 +3,8 @@
 Belongs here: choosing, and the record of the host. Does not: leases themselves (leases/).
 """
 
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ from pyarrow import fs
 from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import lock
+from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets.storage.leases.holding import LeaseHolder, lease_holder
 from lakehouse_assets.storage.leases.process_identity import host_name
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.lock import OWN_SECONDS, table_lock
 
 LEASED = {"": False, "auto": False, "file": False, "lease": True}
 
@@ -59,7 +62,12 @@ def on_store(settings, monkeypatch, tmp_path):
     bucket = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     monkeypatch.setattr(lock, "open_filesystem", lambda _: (bucket, "bucket/lake"))
     monkeypatch.setattr(lock, "refuse_restoring", lambda _: None)
-    monkeypatch.setattr(lock, "_own_lakes", set())
+    monkeypatch.setattr(lock, "_own_lakes", {})
+    monkeypatch.setattr(lock, "_leased_lakes", set())
+    monkeypatch.setattr(
+        "lakehouse_assets.storage.leases.holding.LeaseFiles", lambda _: LeaseFiles(str(tmp_path / "bucket" / "lake"))
+    )
+    monkeypatch.setattr("lakehouse_assets.storage.leases.holding._holders", {})
     (tmp_path / "bucket" / "lake" / "_locks").mkdir(parents=True)
     return settings.model_copy(update={"root": "s3a://bucket/lake", "lock": "file"})
 
@@ -69,10 +77,10 @@ def test_a_lake_on_a_store_is_written_with_the_lock_files_of_one_machine(on_stor
     """Of two homes on one machine each has its own lock files."""
     with table_lock(on_store, "weather"), table_lock(on_store, "flights"):
         pass
-    monkeypatch.setattr(lock, "_own_lakes", set())  # another process
+    monkeypatch.setattr(lock, "_own_lakes", {})  # another process
     with table_lock(on_store, "weather"):
         pass
-    monkeypatch.setattr(lock, "_own_lakes", set())
+    monkeypatch.setattr(lock, "_own_lakes", {})
     if other == "host":
         monkeypatch.setattr(lock, "host_name", lambda: "another")
     elsewhere = on_store if other == "host" else on_store.model_copy(update={"dagster_home": tmp_path / "other"})
@@ -85,6 +93,50 @@ def test_a_lake_on_a_store_with_leases_takes_no_lock_file(on_store, tmp_path):
     (tmp_path / "bucket" / "lake" / "_leases" / "weather").mkdir(parents=True)
     with pytest.raises(RefusedError, match="is written under leases"), table_lock(on_store, "weather"):
         pytest.fail("it must not begin")
+
+
+@pytest.mark.parametrize(("value", "begins"), [("auto", False), ("lease", True)])
+def test_a_lake_on_a_store_with_lock_files_has_leases_only_where_they_are_chosen(on_store, value, begins, tmp_path):
+    with table_lock(on_store, "weather"):
+        pass
+    other = on_store.model_copy(update={"lock": value})
+    if begins:
+        with table_lock(other, "weather"):
+            pass
+    else:
+        advice = r"with lock files by the machine .*`lock: lease`.*delete s3a://bucket/lake/_locks/host"
+        with pytest.raises(RefusedError, match=advice), table_lock(other, "weather"):
+            pytest.fail("it must not begin")
+    assert (tmp_path / "bucket" / "lake" / "_leases").exists() is begins
+
+
+def test_a_lake_on_a_store_with_leases_of_its_own_has_no_use_for_the_record(on_store, monkeypatch, tmp_path):
+    """It was written with lock files before."""
+    with table_lock(on_store, "weather"):
+        pass
+    with table_lock(on_store.model_copy(update={"lock": "lease"}), "weather"):
+        pass
+    with table_lock(on_store.model_copy(update={"lock": "auto"}), "flights"):
+        assert (tmp_path / "bucket" / "lake" / "_leases" / "flights").is_dir()
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(0, False), (OWN_SECONDS, True)])
+def test_a_process_with_lock_files_looks_for_leases_once_a_minute(on_store, seconds, refused, monkeypatch, tmp_path):
+    with table_lock(on_store, "weather"):
+        pass
+    (tmp_path / "bucket" / "lake" / "_leases" / "weather").mkdir(parents=True)
+    now = time.monotonic()
+    monkeypatch.setattr(lock.time, "monotonic", lambda: now + seconds)
+    expectation = pytest.raises(RefusedError, match="is written under leases") if refused else nullcontext()
+    with expectation, table_lock(on_store, "weather"):
+        assert not refused
+
+
+def test_an_empty_record_of_the_host_on_a_store_is_this_one(on_store, tmp_path):
+    record = tmp_path / "bucket" / "lake" / "_locks" / "host"
+    record.touch()
+    with table_lock(on_store, "weather"):
+        assert host_name() in record.read_text()
 
 
 def test_an_empty_record_of_the_host_is_this_one(settings):

@@ -95,11 +95,15 @@ class LeaseFiles:
             raise EnvironmentMissing(f"the leases of {self.root} cannot be reached: {reason}") from error
 
     def require_conditions(self, name: str, number: int) -> None:
-        """Raise EnvironmentMissing if the store writes over an existing file although it was asked not to."""
+        """Raise EnvironmentMissing if the store writes over an existing file although it was asked not to. The file is then
+        deleted: it would make the lake one that is written under leases.
+        """
         try:
             obstore.put(self.store, _path(name, number), json.dumps({"probe": True}).encode(), mode="create")
         except AlreadyExistsError:
             return
+        with self._answering(), suppress(FileNotFoundError):
+            obstore.delete(self.store, [_path(name, number)])
         raise EnvironmentMissing(
             f"the store of {self.root} ignores conditional requests (If-None-Match), so that two machines could hold one lease;"
             f" use a store that has them, or delete {self.root}/_leases and write the lake from one machine with `lock: file`"

@@ -30,7 +30,8 @@ def is_dead(identity: dict[str, Any]) -> bool:
     pid, started = identity.get("pid"), identity.get("started")
     if identity.get("host") != host_name() or identity.get("namespace") != _namespace() or not isinstance(pid, int):
         return False
-    if not isinstance(started, str) or not started.startswith(f"{_boot()}/"):
+    boot = _boot()
+    if not boot or not isinstance(started, str) or not started.startswith(f"{boot}/"):
         return False
     return _start(pid) != started
 

@@ -9,10 +9,11 @@ import threading
 import time
 from pathlib import Path
 
+import obstore
 import pytest
 
 from lakehouse_assets.errors import EnvironmentMissing, LeaseLostError, LockedError
-from lakehouse_assets.storage.leases import holding
+from lakehouse_assets.storage.leases import holding, process_identity
 from lakehouse_assets.storage.leases.files import MOST_FILES, LeaseFiles
 from lakehouse_assets.storage.leases.holding import LeaseHolder
 from lakehouse_assets.storage.leases.process_identity import is_dead, own_identity
@@ -196,10 +197,12 @@ def test_a_repeated_request_finds_its_own_file(files):
     assert not files.create("weather", 1, b"theirs")
 
 
-def test_a_store_that_writes_over_files_is_refused(files, monkeypatch):
-    monkeypatch.setattr("obstore.put", lambda *_, **__: None)
+def test_a_store_that_writes_over_files_is_refused_and_keeps_no_lease(files, monkeypatch):
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda *arguments, **_: put(*arguments))
     with pytest.raises(EnvironmentMissing, match="ignores conditional requests"):
-        files.require_conditions("weather", 1)
+        holder(files).enter("weather", 0)
+    assert files.find_newest("weather") is None
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"seconds": "soon", "pid": "x"}', b"\xff"])
@@ -247,3 +250,10 @@ def test_only_a_process_of_this_host_and_boot_is_known_to_be_dead():
     for unsure in unsure_numbers:
         assert not is_dead({**me, "pid": 2**22 + 1, **unsure})
     assert not is_dead({})
+
+
+def test_no_process_is_known_to_be_dead_where_the_boot_cannot_be_read(monkeypatch):
+    """Whichever version of the code has recorded it."""
+    monkeypatch.setattr(process_identity, "_boot", lambda: "")
+    for started in (None, "", "/1", "1"):
+        assert not is_dead({**own_identity(), "started": started})
