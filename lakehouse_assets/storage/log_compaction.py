@@ -23,6 +23,8 @@ FEW_FILES = 50
 LARGE_BYTES = 32 << 20
 # Of a merged file: what a filter by window or number does not select is not decoded.
 ROWS_TOGETHER = 5_000
+# Under leases another machine may have written a file, and sleep before its commit.
+HOURS_KEPT_UNDER_LEASES = 7 * 24
 # Under leases, old commits have the number of the last lease.
 UNLEASED = {"delta.logRetentionDuration": "interval 1 days"}
 
@@ -46,7 +48,8 @@ def compact_log(settings: Settings, log: LogTable, table: str) -> Compacted | No
         return None
     if settings.is_leased:
         # Other machines append to the log meanwhile, and a change of its properties would refuse their commits.
-        return _compact(path, log.name, table, {}, guards.log_transactions(settings, [table], required=True))
+        transactions = guards.log_transactions(settings, [table], required=True)
+        return _compact(path, log.name, table, {}, HOURS_KEPT_UNDER_LEASES, transactions)
     with log.lock(settings):
         return _compact(path, log.name, table, RETENTION | UNLEASED)
 
@@ -55,11 +58,19 @@ def compact_table(settings: Settings, path: str) -> Compacted | None:
     """Merge the small files of a table that is written without a JVM, as `baseline/<table>` is; None if they are few."""
     if not delta.exists(path) or _count_small(path, None) <= FEW_FILES:
         return None
-    return _compact(path, path.rsplit("/", 2)[-2], None, RETENTION if settings.is_leased else RETENTION | UNLEASED)
+    layer = path.rsplit("/", 2)[-2]
+    if settings.is_leased:
+        return _compact(path, layer, None, RETENTION, HOURS_KEPT_UNDER_LEASES)
+    return _compact(path, layer, None, RETENTION | UNLEASED)
 
 
 def _compact(
-    path: str, name: str, table: str | None, wanted: Mapping[str, str], transactions: Sequence[Transaction] = ()
+    path: str,
+    name: str,
+    table: str | None,
+    wanted: Mapping[str, str],
+    hours_kept: int = HOURS_KEPT,
+    transactions: Sequence[Transaction] = (),
 ) -> Compacted:
     opened, before = open_to_change(path, transactions=transactions), _count_files(path, table)
     stated = guards.commit_properties(path, transactions=transactions)
@@ -72,7 +83,8 @@ def _compact(
         writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_TOGETHER),
         commit_properties=stated,
     )
-    opened.vacuum(HOURS_KEPT, dry_run=False, enforce_retention_duration=False, commit_properties=stated)
+    # In full: a checkpoint forgets which files were removed more than an hour ago, and so would the vacuum.
+    opened.vacuum(hours_kept, dry_run=False, enforce_retention_duration=False, commit_properties=stated, full=True)
     opened.create_checkpoint()
     opened.cleanup_metadata()
     return Compacted(name, before, _count_files(path, table))
