@@ -14,6 +14,7 @@ import dagster as dg
 from dagster._core.code_pointer import CodePointer, ModuleCodePointer  # whether loading makes definitions anew
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository  # keep definitions
 from dagster._core.errors import DagsterUserCodeUnreachableError  # of a code server that does not answer
+from dagster._core.instance.ref import InstanceRef  # tells instances by their storage
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus  # of a launcher's methods
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin  # tells a code server on a port
 from dagster._core.storage.tags import GRPC_INFO_TAG  # where a run states its code server
@@ -24,7 +25,7 @@ from dagster._utils.hosted_user_process import recon_job_from_origin  # loads th
 from dagster._utils.interrupts import capture_interrupts  # a signal ends a run in order
 from dagster._utils.test.definitions import LazyDefinitions  # definitions of `@dg.definitions`
 
-__all__ = ["CheckRunHealthResult", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
+__all__ = ["CheckRunHealthResult", "InstanceRef", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
 
 _dagsters_own = ReconstructableRepository.get_definition
 _loaded: set[CodePointer] = set()

@@ -20,6 +20,7 @@ from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
 from lakehouse_assets.orchestration.code_servers import CodeServerLauncher
 from lakehouse_assets.orchestration.dagster_runs import (
     CheckRunHealthResult,
+    InstanceRef,
     LaunchRunContext,
     WorkerStatus,
     code_location,
@@ -29,10 +30,13 @@ from lakehouse_assets.orchestration.dagster_runs import (
 from lakehouse_assets.orchestration.workers.configured import keeps_sessions
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER, WorkerPool
+from lakehouse_assets.orchestration.workers.presence import is_locked
 from lakehouse_assets.settings import Settings
 
 # Which worker a run was given to.
 WORKER_TAG = "lakehouse/worker"
+# No run of another instance is waited for so long, unless the process that gave it still runs.
+UNKNOWN_SECONDS = 3 * 24 * 3600
 
 
 class WorkerLauncher(CodeServerLauncher):
@@ -110,12 +114,23 @@ class WorkerLauncher(CodeServerLauncher):
 
     def _ended_for(self, run: GivenRun) -> float | None:
         """Return how long ago a run ended; None if it may not have. Another instance may have given a run that this one does
-        not know: the instances of a project's folder share its workers.
+        not know: the instances of a project's folder share its workers. After three days without the process that gave it, such
+        a run counts as ended.
         """
         record = self._instance.get_run_record_by_id(run.run_id)
-        if record is None:
-            return float("inf") if run.instance == self._reference() else None
-        return time.time() - (record.end_time or 0) if record.dagster_run.is_finished else None
+        if record is not None:
+            return time.time() - (record.end_time or 0) if record.dagster_run.is_finished else None
+        if self._is_of_this_instance(run):
+            return float("inf")
+        seconds = time.time() - run.given_at - UNKNOWN_SECONDS
+        is_waited_for = run.giver is not None and is_locked(self._path / run.giver)
+        return seconds if seconds > 0 and not is_waited_for else None
+
+    def _is_of_this_instance(self, run: GivenRun) -> bool:
+        """Whether an instance with this one's storage gave the run, whatever else of `dagster.yaml` has changed since."""
+        with suppress(Exception):  # another version's text
+            return _storage_of(dg.deserialize_value(run.instance, InstanceRef)) == _storage_of(self._instance.get_ref())
+        return False
 
     def terminate(self, run_id: str) -> bool:
         """Stop a run: its worker interrupts it, and is killed if it does not stop."""
@@ -154,3 +169,7 @@ class WorkerLauncher(CodeServerLauncher):
         """Return where the log of the run's worker is. Its text may quote data, and is not stored with the run."""
         worker = self.pool.worker_of(run.run_id)
         return f"The worker's log: {worker.log}" if worker is not None else None
+
+
+def _storage_of(reference: InstanceRef) -> tuple[Any, ...]:
+    return reference.local_artifact_storage_data, reference.run_storage_data, reference.storage_data

@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 from lakehouse_assets.cli import app
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.orchestration.workers import pool as pools
-from lakehouse_assets.orchestration.workers.launcher import WorkerLauncher
+from lakehouse_assets.orchestration.workers.folder import GivenRun
+from lakehouse_assets.orchestration.workers.launcher import UNKNOWN_SECONDS, WorkerLauncher
+from lakehouse_assets.orchestration.workers.pool import TIDY_SECONDS
+from lakehouse_assets.orchestration.workers.presence import announce
 from lakehouse_assets.orchestration.workers.status import pool_of, worker_rows
 from lakehouse_assets_tests.orchestration.workers.test_pool import SLEEPER, dead
 
@@ -122,6 +125,42 @@ def test_an_instance_ends_no_worker_that_has_a_run_of_another_one(instance, tmp_
     instance.delete_run(run_id)
     launch(instance)
     assert pool.worker_of(run_id) is None
+
+
+def test_an_instance_knows_its_own_runs_after_its_configuration_was_edited(instance, tmp_path):
+    run_id = launch(instance)
+    assert dead(instance.run_launcher.pool.worker_of(run_id))
+    instance.delete_run(run_id)
+    configuration = yaml.safe_load((tmp_path / "dagster.yaml").read_text())
+    configuration["run_monitoring"] = {"enabled": True, "max_runtime_seconds": 60}
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(configuration))
+    with dg.DagsterInstance.from_config(str(tmp_path)) as edited:
+        launch(edited)
+        assert edited.run_launcher.pool.worker_of(run_id) is None
+
+
+@pytest.mark.parametrize(
+    ("age", "giver_lives", "is_kept"),
+    [
+        (UNKNOWN_SECONDS - 60, False, True),
+        (UNKNOWN_SECONDS + TIDY_SECONDS + 60, True, True),
+        (UNKNOWN_SECONDS + TIDY_SECONDS + 60, False, False),
+    ],
+)
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_run_of_an_instance_that_is_gone_ends_after_days(instance, alive, age, giver_lives, is_kept):
+    pool = instance.run_launcher.pool
+    worker = pool.start()
+    with pool.lock():
+        mine = announce(pool.path)
+    giver = mine if giver_lives else "giver-of-another"
+    worker.give(GivenRun("unknown", "an instance that is gone", time.time() - age, giver=giver))
+    assert alive or dead(worker)
+    launch(instance)
+    end = time.monotonic() + (0.2 if is_kept else 10)
+    while (worker.is_alive() if alive else worker.path.exists()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (worker.is_alive(), worker.path.exists()) == ((is_kept, True) if alive else (False, is_kept))
 
 
 def test_what_no_worker_can_take_has_a_process_of_its_own(instance, monkeypatch):
