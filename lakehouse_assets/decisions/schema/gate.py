@@ -3,6 +3,7 @@
 Belongs here: a comparison → outcomes. Does not: comparing (comparison), the new contract (evolution), other checks (gate).
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.naming import any_of, first_of
+from lakehouse_assets.decisions.personal import numbered
 from lakehouse_assets.decisions.schema.comparison import KEYS, QUARANTINING, Difference, advice
 from lakehouse_assets.decisions.schema.comparison import Outcome as Fate
 from lakehouse_assets.decisions.schema.evolution import Plan, bronze_name
@@ -97,10 +99,10 @@ def _missing(
     arrived_names, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
     missing = {name: s for name, s in wanted.items() if s.lower() not in arrived_names or s.lower() in in_part}
+    cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
     never = [f"{name} (from {any_of(spec.source_columns(name))})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
-        cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
         text = f"no source has ever had the column of {', '.join(never)}; it has {has}. {cause or 'Mend `from:` in defs.yaml'}"
         fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
         way = "correct source.delimiter, and run again" if cause else "mend `from:` in defs.yaml, and release"
@@ -129,7 +131,7 @@ def _missing(
     others = [source_name(name) for name in record.columns if name.lower() not in sources]
     others = others if missing and not spec.pii_columns else []
     has = f"; undeclared columns: {first_of(others, NAMED)}" if others else ""
-    text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}"
+    text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}{cause and f'. {cause}'}"
     return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
 
 
@@ -137,9 +139,11 @@ def _likely_cause(spec: TableContract, record: ExtractionRecord) -> str:
     """Return what may be wrong about a file that has none of the columns; empty where it is not known."""
     if not isinstance(spec.source, FilesSource) or spec.source.format != "csv" or len(record.columns) != 1:
         return ""
+    if record.columns == numbered(record.columns):
+        return "It has one column: is `source.delimiter` right?"  # the header may have personal values
     [only] = map(source_name, record.columns)
-    signs = [sign for sign in SEPARATORS if sign in only and sign != spec.source.delimiter]
-    return f"Its only column is a header that is not split: is `source.delimiter` {signs[0]!r}?" if signs else ""
+    signs = [json.dumps(sign) for sign in SEPARATORS if sign in only and sign != spec.source.delimiter]  # as in YAML
+    return f"Its only column is a header that is not split: is `source.delimiter` {signs[0]}?" if signs else ""
 
 
 def _texts(spec: EffectiveTable, record: ExtractionRecord, failed: Mapping[str, int]) -> list[Difference]:

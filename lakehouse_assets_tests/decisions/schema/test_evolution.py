@@ -235,8 +235,9 @@ def test_a_column_that_lacks(mode, effect, rejects):
 
 @pytest.mark.parametrize(
     ("column", "source", "cause"),
-    [("sensor_x3b_hour", {}, "is `source.delimiter` ';'?"), ("sensor_x09_hour", {}, r"is `source.delimiter` '\t'?"),
-     ("sensor,hour", {"delimiter": ";"}, "is `source.delimiter` ','?"), ("sensor|hour", {"delimiter": "|"}, "Mend `from:`"),
+    [("sensor_x3b_hour", {}, 'is `source.delimiter` ";"?'), ("sensor_x09_hour", {}, r'is `source.delimiter` "\t"?'),
+     ("sensor,hour", {"delimiter": ";"}, 'is `source.delimiter` ","?'), ("sensor|hour", {"delimiter": "|"}, "Mend `from:`"),
+     ("unnamed_1", {}, "It has one column: is `source.delimiter` right?"), ("unnamed_1", {"format": "json"}, "Mend `from:`"),
      ("sensors", {}, "Mend `from:`"), ("a|b", {"format": "parquet"}, "Mend `from:`")],
 )  # fmt: skip
 def test_a_header_that_is_not_split_has_a_likely_cause(column, source, cause):
@@ -244,6 +245,10 @@ def test_a_header_that_is_not_split_has_a_likely_cause(column, source, cause):
     spec = readings(columns=BASE, source=files | source)
     result = outcomes(spec, replace(batch(1), columns=(column,)))["source_columns"]
     assert cause in result.message
+    # The columns of the batches before are no other cause.
+    known = outcomes(spec, replace(batch(1), columns=(column,)), ever=BASE)["source_columns"].message
+    assert known.startswith("this batch lacks sensor") and ("Mend" in cause or known.endswith(cause))
+    assert ("source.delimiter" in known) == ("source.delimiter" in cause)
     # With one of the columns there, something else is wrong.
     assert "Mend `from:`" in outcomes(spec, replace(batch(1), columns=(column, "value")))["source_columns"].message
 
