@@ -13,11 +13,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakehouse_assets.checks.control import ControlTotals
 from lakehouse_assets.contracts.source import safe_name
-from lakehouse_assets.contracts.spark_types import common_type, sql_type, type_of_json
+from lakehouse_assets.contracts.spark_types import Array, Map, SparkType, Struct, common_type, sql_type, type_of_json
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import java_causes
 
@@ -111,7 +111,19 @@ class ReadsInOnePass(Protocol):
 
 def type_text(kind: DataType) -> str:
     """Return a type of Spark as SQL text, with quotes around odd names of fields: `simpleString` has none."""
-    return sql_type(type_of_json(kind.jsonValue()))
+    return sql_type(_type_tree(kind))
+
+
+def _type_tree(kind: DataType) -> SparkType:
+    match kind:
+        case StructType():
+            return Struct(tuple((field.name, _type_tree(field.dataType)) for field in kind.fields))
+        case ArrayType():
+            return Array(_type_tree(kind.elementType))
+        case MapType():
+            return Map(_type_tree(kind.keyType), _type_tree(kind.valueType))
+    # Of a text the JSON has the collation only if it is not within a struct.
+    return type_of_json(kind.jsonValue())
 
 
 def small_frame(spark: SparkSession, types: Mapping[str, pa.DataType], rows: Sequence[Sequence[Any]]) -> DataFrame:

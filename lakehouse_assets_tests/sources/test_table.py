@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from lakehouse_assets.contracts.source_kind import SourceOpening
 from lakehouse_assets.contracts.spark_table import SparkTableSource
@@ -19,7 +20,7 @@ from lakehouse_assets.contracts.windows import Window, window_at
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import table
-from lakehouse_assets.sources.base import AnswerPending
+from lakehouse_assets.sources.base import AnswerPending, type_text
 from lakehouse_assets.sources.poll_queue import PollQueue
 from lakehouse_assets.sources.table import TableReader
 from lakehouse_assets.testing import verify_source
@@ -130,6 +131,18 @@ def test_types_are_texts_that_can_be_read_again(spark, settings, shop):
     types = reader(settings, table="shop_22.t").read(spark, [day(1)]).types[day(1)]
     assert types == {"At": "timestamp", "n": "int", "s": "array<struct<`first name`: string>>", "d": "decimal(2,1)"}
     assert [sql_type(parse_type(text)) for text in types.values()] == [*types.values()]
+
+
+def test_a_text_keeps_its_collation_within_another_type():
+    collated = StringType("UTF8_LCASE")
+    fields = [
+        StructField("a", collated),
+        StructField("b c", ArrayType(MapType(StringType(), collated))),
+        StructField("d", LongType()),
+    ]
+    text = "struct<a: string collate utf8_lcase, `b c`: array<map<string, string collate utf8_lcase>>, d: bigint>"
+    assert (type_text(StructType(fields)), sql_type(parse_type(text))) == (text, text)
+    assert type_text(ArrayType(StructType(fields))) == f"array<{text}>"
 
 
 def test_snapshots_arrive_by_the_calendar_and_have_the_whole_table(spark, settings, shop):
