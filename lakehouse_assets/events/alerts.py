@@ -55,21 +55,28 @@ def alert_channels(spec: AlertingTable) -> list[Channel]:
 
 def channel_address(channel: Channel, settings: Settings) -> str:
     """Return a channel's Apprise address. Webhook and Slack entries name ``LAKEHOUSE_SECRET_*`` variables; e-mails use the mail
-    server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing.
+    server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing, or ConfigError for a
+    webhook whose query has a name twice.
     """
     kind, name = channel
     if kind == "e-mail":
         server = settings.secret("SMTP")
         return f"{server}{'&' if '?' in server else '?'}to={quote(name, safe='')}"
-    return _webhook(settings.secret(name)) if kind == "webhook" else settings.secret(name)
+    return _webhook(name, settings.secret(name)) if kind == "webhook" else settings.secret(name)
 
 
-def _webhook(url: str) -> str:
+def _webhook(channel: str, url: str) -> str:
     for scheme, kind in SCHEMES.items():
         if url.startswith(scheme):
             address, _, query = url.removeprefix(scheme).partition("?")
-            # Apprise sends what has a hyphen before its name; everything else is an option of Apprise.
-            options = [(f"-{name}", value) for name, value in parse_qsl(query, keep_blank_values=True)]
+            fields = parse_qsl(query, keep_blank_values=True)
+            if len(dict(fields)) < len(fields):
+                raise ConfigError(
+                    f"webhook {channel}: the query of its address has the same name twice, of which Apprise sends the last"
+                    " alone (the address is kept secret)"
+                )
+            # Apprise sends what has a hyphen before its name; everything else is an option of Apprise. It unquotes both twice.
+            options = [(f"-{quote(name, safe='')}", quote(value, safe="")) for name, value in fields]
             return f"{kind}{address}{'?' if options else ''}{urlencode(options, quote_via=quote)}"
     return url
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec
-from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new, send_message
 from lakehouse_assets.orchestration import notify as announcing
 from lakehouse_assets.orchestration.notify import send_alerts
@@ -82,7 +82,16 @@ def ops(settings, server):
 
 
 @pytest.mark.parametrize(
-    "query", ["", "api-version=1&sp=%2Ftriggers%2Frun&Sig=a%2Bb%3D%26c", "token=x&empty=", "verify=no&method=get&format=html"]
+    "query",
+    [
+        "",
+        "api-version=1&sp=%2Ftriggers%2Frun&Sig=a%2Bb%3D%26c",
+        "token=x&empty=",
+        "verify=no&method=get&format=html",
+        "Sig=100%25%2Cto%253D",
+        "back=https%3A%2F%2Fexample.org%2F%3Fa%3Db%252Fc%26d%3D%2B",
+        "%2541=+both+ends+&b=%20",
+    ],
 )
 def test_a_webhook_receives_the_query_of_its_address(settings, server, query):
     address = f"http://127.0.0.1:{server.server_port}/a%2Fb/hook{'?' if query else ''}{query}"
@@ -94,6 +103,16 @@ def test_a_webhook_receives_the_query_of_its_address(settings, server, query):
         parse_qsl(query, keep_blank_values=True),
     )
     assert server.got[0]["title"] == "title"
+
+
+def test_a_webhook_whose_query_repeats_a_name_is_refused(settings, server):
+    """Apprise would send the last value alone."""
+    address = f"http://127.0.0.1:{server.server_port}/hook?token=first&token=second"
+    settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(address)}})
+    with pytest.raises(ConfigError, match="OPS: .*the same name twice") as refusal:
+        send_message(readings(alerts={"webhooks": ["OPS"]}), settings, ("webhook", "OPS"), "title", "body")
+    assert "token" not in str(refusal.value)
+    assert server.got == []
 
 
 def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(settings, server):
