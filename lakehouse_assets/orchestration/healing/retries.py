@@ -72,6 +72,14 @@ class RetryPlan:
     warnings: list[str] = field(default_factory=list)
     requests_windows: bool = True
 
+    @property
+    def why_nothing_is_requested(self) -> str:
+        """What a tick without a request has to report, besides warnings."""
+        if not self.waiting:
+            return "nothing to try again"
+        off = "" if self.requests_windows else "; heal_and_follow is off"
+        return f"{self.waiting} failed windows wait for their next try{off}"
+
 
 def plan_retries(
     instance: dg.DagsterInstance,
@@ -158,8 +166,7 @@ def retry_sensor(settings: Settings, specs: Sequence[TableSpec], golds: Golds = 
             context.log.warning(escape_controls(warning))
         if not plan.requests and not plan.evaluations:
             context.update_cursor(plan.cursor)
-            waits = f"{plan.waiting} failed windows wait for their next try" if plan.waiting else "nothing to try again"
-            return dg.SkipReason("; ".join([*map(escape_controls, plan.warnings), waits]))
+            return dg.SkipReason("; ".join([*map(escape_controls, plan.warnings), plan.why_nothing_is_requested]))
         requests = in_one_process(plan.requests, context.repository_def)
         return dg.SensorResult(run_requests=requests, asset_events=plan.evaluations, cursor=plan.cursor)
 

@@ -20,7 +20,7 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.healing import retries, window_state
 from lakehouse_assets.orchestration.healing.foreground import ForegroundRun, execute_assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags
-from lakehouse_assets.orchestration.healing.retries import CHECK, plan_retries, window_check_keys
+from lakehouse_assets.orchestration.healing.retries import CHECK, RetryPlan, plan_retries, window_check_keys
 from lakehouse_assets.orchestration.healing.run_keys import RUN_KEY
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
@@ -161,6 +161,19 @@ def test_failed_windows_wait_while_healing_is_switched_off(shop, monkeypatch):
     monkeypatch.setattr(retries, "automation_is_on", lambda _: False)
     assert shop.tick_retries() == 0
     assert shop.check() is False
+
+
+@pytest.mark.parametrize(
+    ("waiting", "is_on", "reason"),
+    [
+        (0, True, "nothing to try again"),
+        (0, False, "nothing to try again"),
+        (2, True, "2 failed windows wait for their next try"),
+        (2, False, "2 failed windows wait for their next try; heal_and_follow is off"),
+    ],
+)
+def test_a_tick_without_requests_gives_its_reason(waiting, is_on, reason):
+    assert RetryPlan(waiting=waiting, requests_windows=is_on).why_nothing_is_requested == reason
 
 
 def test_a_changed_window_that_fails_is_tried_again(shop):
