@@ -109,7 +109,7 @@ def test_a_webhook_whose_query_repeats_a_name_is_refused(settings, server):
     """Apprise would send the last value alone."""
     address = f"http://127.0.0.1:{server.server_port}/hook?token=first&token=second"
     settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(address)}})
-    with pytest.raises(ConfigError, match="OPS: .*the same name twice") as refusal:
+    with pytest.raises(ConfigError, match=r"OPS: .*the same name twice") as refusal:
         send_message(readings(alerts={"webhooks": ["OPS"]}), settings, ("webhook", "OPS"), "title", "body")
     assert "token" not in str(refusal.value)
     assert server.got == []
