@@ -30,6 +30,7 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.baseline import baseline_events
+from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets_tests.laws.histories import COLUMNS, Landed, Step, accepted, history, silver_of, start_of
 from lakehouse_assets_tests.laws.on_delta import SPECS
 from lakehouse_assets_tests.support import readings, rows_of, silver
@@ -145,8 +146,11 @@ def begin(spark: Any, settings: Settings, name: str, seed: int) -> None:
 
 
 def spoil(spark: Any, settings: Settings) -> None:
-    """Take rows out of silver behind the project's back, for a rebuild to have something to do."""
-    DeltaTable.forPath(spark, settings.path("silver", "readings")).delete("hour = 1")
+    """Take rows out of silver behind the project's back, for a rebuild to have something to do. Under leases Spark refuses a
+    commit without one.
+    """
+    with table_lock(settings, "readings"):
+        DeltaTable.forPath(spark, settings.path("silver", "readings")).delete("hour = 1")
 
 
 def damage(spark: Any, settings: Settings) -> None:
