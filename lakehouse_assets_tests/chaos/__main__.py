@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,8 @@ from lakehouse_assets_tests.chaos.play import POINTS
 from lakehouse_assets_tests.chaos.stories import play_story
 from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.chaos.writers import race
+from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3
+from lakehouse_assets_tests.e2e.store_proxy import store_behind_proxy
 from lakehouse_assets_tests.laws.child import at, jvm_for_children
 from lakehouse_assets_tests.laws.on_delta import DRAWN, check_histories
 from lakehouse_assets_tests.support import lake_settings
@@ -53,6 +56,7 @@ def main(
     appends: Annotated[int, typer.Option(help="Appends of two processes in all.")] = 2000,
     histories: Annotated[int, typer.Option(help="Random histories on Delta.")] = 500,
     stories: Annotated[int, typer.Option(help="Random stories of three machines on one lake.")] = 20,
+    s3: Annotated[bool, typer.Option("--s3", help="Play the stories on an S3 server (moto).")] = False,
     changes: Annotated[int, typer.Option(help="Changes of a schema, one after another.")] = 50,
     every_file: Annotated[bool, typer.Option(help="Also kill each operation at every file that it writes.")] = True,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = 24 * 60,
@@ -67,7 +71,7 @@ def main(
             account.note("two writers", acknowledged=acknowledged, there=there, equal=acknowledged == there)
             failed += acknowledged != there
         if stories:
-            failed += _play_stories(account, home / "stories", range(first, first + stories))
+            failed += _play_stories(account, home / "stories", range(first, first + stories), s3)
         (home / "jvm").mkdir()
         spark = build_session(at(home / "jvm"), "chaos")
         if changes:
@@ -104,21 +108,27 @@ def main(
     sys.exit(1 if failed else 0)
 
 
-def _play_stories(account: Account, home: Path, seeds: range) -> int:
-    failed = 0
-    with machines(home / "machines", "host-a", "host-b", "host-c") as running:
+def _play_stories(account: Account, home: Path, seeds: range, s3: bool) -> int:
+    home.mkdir()
+    with ExitStack() as stack:
+        store, variables = None, {}
+        if s3:
+            fetch_jars_of_s3()
+            store, variables = "s3a://lake", stack.enter_context(store_behind_proxy(home)).variables
+        running = stack.enter_context(
+            machines(home / "machines", "host-a", "host-b", "host-c", root=store, variables=variables)
+        )
         for seed in seeds:
             if account.over():
                 break
             try:
-                outcomes = play_story(running, home / f"{seed}", seed)
-                account.note("story of machines", seed=seed, outcomes=dict(outcomes), equal=True)
+                outcomes = play_story(running, home / f"{seed}", seed, store)
+                account.note("story of machines", seed=seed, s3=s3, outcomes=dict(outcomes), equal=True)
                 shutil.rmtree(home / f"{seed}")
             except AssertionError as error:
-                failed += 1
-                account.note("story of machines", seed=seed, equal=False, why=str(error)[:2000])
-                break  # a machine may still be asleep
-    return failed
+                account.note("story of machines", seed=seed, s3=s3, equal=False, why=str(error)[:2000])
+                return 1  # a machine may still be asleep
+    return 0
 
 
 def _change(account: Account, spark: Any, home: Path, count: int) -> bool:

@@ -47,7 +47,7 @@ class Machine:
 
     def __init__(self, host: str, home: Path, root: str | None = None, variables: Mapping[str, str] | None = None) -> None:
         self.host, self.log = host, home / f"{host}.log"
-        command = [
+        self.command = [
             sys.executable,
             "-m",
             "lakehouse_assets_tests.chaos.machine",
@@ -55,15 +55,19 @@ class Machine:
             str(home / host),
             *([root] if root else []),
         ]
-        with self.log.open("w") as errors:
-            self.process = subprocess.Popen(
-                command,
+        self.variables = {**os.environ, **(variables or {})}
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        with self.log.open("a") as errors:
+            return subprocess.Popen(
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
                 start_new_session=True,
-                env={**os.environ, **(variables or {})},
+                env=self.variables,
             )
 
     def send(self, operation: str, settings: Settings, *, stop_at: str = "", seed: int = 1) -> None:
@@ -103,6 +107,11 @@ class Machine:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def restart(self) -> None:
+        """Kill it, and start it again as another process of the same host."""
+        self.kill()
+        self.process = self._start()
 
     def _await_stop(self) -> None:
         end = time.monotonic() + 20

@@ -1,9 +1,10 @@
-"""Random stories of several machines on one lake: runs, releases and maintenance at once, while some of them sleep.
+"""Random stories of several machines on one lake: operations at once, while some machines sleep and some are killed.
 
 Belongs here: drawing a story, playing it, and its end. Does not: processes (machine), or how many stories (__main__).
 
 A story has a round for each step of a history (`play.steps_of`). In each, files land, every machine gets an operation, and some
-of them sleep at a step past their lease. In the end the tables are those of one machine that nobody disturbed.
+of them stop at a step: they sleep past their lease, or are killed. In the end the tables are those of one machine that nobody
+disturbed. A story has releases or discards of the quarantined window, not both: which came first would decide its end.
 """
 
 import random
@@ -15,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_assets.settings import Settings
-from lakehouse_assets_tests.chaos.machine import LEASE_SECONDS, Machine, leased_settings
+from lakehouse_assets_tests.chaos.machine import Machine, leased_settings
 from lakehouse_assets_tests.chaos.play import POINTS, land, steps_of, tables
 
-OPERATIONS = ("run", "run", "run", "maintain", "release")
-# What an operation may end with beside others: it was taken over, or waited too long, or there is nothing to release (yet, or
-# any more).
+OPERATIONS = ("run", "run", "run", "maintain", "rebuild")
+# What an operation may end with beside others: it was taken over, or waited too long, or there is nothing to release or discard
+# (yet, or any more).
 ENDS = ("well", "LeaseLostError", "LockedError", "RefusedError")
-SLEEPERS = 0.6
+# Shares of the operations, and of those that stop.
+STOPPED, KILLED = 0.6, 0.3
 
 
 @dataclass
@@ -35,58 +37,71 @@ class Story:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def play(self) -> None:
-        """Play all rounds, then one run, one release and one more run. Raises AssertionError for an unexpected end."""
+        """Play all rounds, then `settle`. Raises AssertionError for an unexpected end."""
         drawn = random.Random(self.seed)
         for step in steps_of(self.seed):
             land(self.lake, step)
             self._play_round(drawn)
-        settle(self.machines[drawn.randrange(len(self.machines))], self.lake)
+        settle(self.machines[drawn.randrange(len(self.machines))], self.lake, self.seed)
 
     def _play_round(self, drawn: random.Random) -> None:
-        asleep: list[Machine] = []
+        stopped: list[Machine] = []
         busy = list(self.machines)
         for machine in busy:
-            operation = drawn.choice(OPERATIONS)
-            point = drawn.choice(POINTS[operation]) if drawn.random() < SLEEPERS else ""
+            operation = drawn.choice([*OPERATIONS, closing_of(self.seed)])
+            point = drawn.choice(POINTS[operation]) if drawn.random() < STOPPED else ""
             machine.send(operation, self.lake, stop_at=point, seed=drawn.randrange(1000))
             time.sleep(drawn.choice([0, 0, 0.5, 2]))
         for machine in busy:
             if not self._is_over(machine):
-                asleep.append(machine)
-        # By now whoever is awake has ended, or waited until the sleepers' leases had lapsed.
-        time.sleep(drawn.choice([0, LEASE_SECONDS + 1]))
-        for machine in asleep:
+                stopped.append(machine)
+        # By now whoever is awake has ended, or waited until the others' leases had lapsed.
+        time.sleep(drawn.choice([0, self.lake.lease_seconds + 1]))
+        for machine in stopped:
+            if drawn.random() < KILLED:
+                machine.restart()
+                self.outcomes["killed"] += 1
+                continue
             machine.resume()
             assert self._is_over(machine)
+            self.outcomes["slept"] += 1
         # What was not recorded yet is extracted before the source changes again.
         self.machines[drawn.randrange(len(self.machines))].run("run", self.lake)
 
     def _is_over(self, machine: Machine) -> bool:
         message = machine.receive()
         if "stopped" in message:
-            self.outcomes["slept"] += 1
             return False
         assert message["ended"] in ENDS, f"seed {self.seed}, {machine.host}: {message}"
         self.outcomes[message["ended"]] += 1
         return True
 
 
-def settle(machine: Machine, lake: Settings) -> None:
-    """Complete what is left, release what is quarantined, and run once more."""
+def closing_of(seed: int) -> str:
+    """Return what a story does with the quarantined window."""
+    return "release" if seed % 2 else "discard"
+
+
+def settle(machine: Machine, lake: Settings, seed: int) -> None:
+    """Complete what is left, release or discard what is quarantined, and run once more."""
     machine.run("run", lake)
-    machine.send("release", lake)
+    machine.send(closing_of(seed), lake)
     message = machine.receive()
     assert message["ended"] in ("well", "RefusedError"), message
     machine.run("run", lake)
 
 
-def play_story(machines: Sequence[Machine], home: Path, seed: int) -> Counter[str]:
-    """Play a story, and compare its end with that of one undisturbed machine. Raises AssertionError where they differ."""
-    lake, alone = leased_settings(home / f"story{seed}"), leased_settings(home / f"alone{seed}")
+def play_story(machines: Sequence[Machine], home: Path, seed: int, store: str | None = None) -> Counter[str]:
+    """Play a story, and compare its end with that of one undisturbed machine. Raises AssertionError where they differ.
+
+    ``store``: the address on a store below which the story's lake is; None: on the disk. The other lake is on the disk.
+    """
+    lake = leased_settings(home / f"story{seed}", store and f"{store}/story{seed}")
+    alone = leased_settings(home / f"alone{seed}")
     for step in steps_of(seed):
         land(alone, step)
         machines[0].run("run", alone)
-    settle(machines[0], alone)
+    settle(machines[0], alone, seed)
     story = Story(machines, lake, seed)
     story.play()
     expected, actual = comparable(alone), comparable(lake)
