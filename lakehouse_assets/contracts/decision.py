@@ -24,7 +24,8 @@ class ExtractionRecord:
     """One extraction of one window into bronze. ``columns``: of any of its files; empty without a header. ``lacking``: columns
     that some file lacks. ``types``: Spark types, if the source has types. ``respelled``: columns in other letter case than in
     bronze, with the source's spelling. ``control``: the source's control totals; None if the table asks for none.
-    ``position``: that of the window in `ops/positions`; None if the source can repeat its windows.
+    ``position``: that of the window in `ops/positions`; None if the source can repeat its windows. ``reading``: the keys of
+    `source:` that decided its rows, as JSON; None: any keys give the same rows, or an earlier version did not record them.
     """
 
     table: str
@@ -41,6 +42,7 @@ class ExtractionRecord:
     respelled: dict[str, str] = field(default_factory=dict)
     control: ControlTotals | None = None
     position: str | None = None
+    reading: str | None = None
 
     @cached_property
     def batch(self) -> Batch:

@@ -26,8 +26,10 @@ ENCODINGS = {
     **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin-1", "latin1"), "iso-8859-1"),
 }
 
-# What a file's content is read by.
-READING = ("format", "encoding", "delimiter", "quote", "multiline", "fields")
+# What a file's content is read by, besides its format.
+READING = {
+    "csv": ("encoding", "delimiter", "quote", "multiline"), "json": ("multiline",), "fixed": ("encoding", "fields"),
+}  # fmt: skip
 REFUSED_BY_DELTA = " ,;{}()\n\t="
 _ESCAPED = "(?:0[0-9a-f]|1[0-9a-f]|20|28|29|2c|3b|3d|7b|7d|7f|45|50|58|5f|65|70|78)"  # the codes that safe_name writes
 _UNSAFE = f"[{re.escape(REFUSED_BY_DELTA)}\x00-\x1f\x7f]"
@@ -200,13 +202,23 @@ class FilesSource(SourceKind):
         if self.settled is not None:
             self.settled.refuse_cadence(self.path, cadence)
 
+    def reading(self) -> dict[str, Any]:
+        """Return what decides the rows of a file: its format, and the keys that apply to it."""
+        return self.model_dump(mode="json", include={"kind", "format", *READING.get(self.format, ())})
+
     def reads_like(self, recorded: Mapping[str, Any]) -> bool:
         """Whether the same files give the same rows as by ``recorded``, an earlier `source:` of files as JSON."""
         if recorded.get("kind") != self.kind:
             return True  # other files, with another fingerprint
-        today = self.model_dump(mode="json", include=set(READING))
-        defaults = {name: type(self).model_fields[name].default for name in READING}
-        return {**defaults, **today} == {**defaults, **{name: recorded[name] for name in READING if name in recorded}}
+        return self._compared(self.reading()) == self._compared(recorded)
+
+    def _compared(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys that apply to the format of this `source:`; of fixed fields, their positions."""
+        names = READING.get(source["format"], ())
+        keys = {name: source.get(name, type(self).model_fields[name].default) for name in names}
+        if "fields" in keys:
+            keys["fields"] = sorted(field_positions([FixedField.model_validate(field) for field in keys["fields"]]))
+        return {"format": source["format"], **keys}
 
     @property
     def medium(self) -> str:

@@ -76,6 +76,12 @@ class SourceKind(StrictModel):
         """Whether fingerprints need Spark: a run then starts its session before it asks for them."""
         return False
 
+    def reading(self) -> dict[str, Any]:
+        """Return the keys of `source:` that `reads_like` compares, as JSON; each extraction records them. Empty: the same
+        content always gives the same rows.
+        """
+        return {}
+
     def reads_like(self, recorded: Mapping[str, Any]) -> bool:
         """Whether the same content gives the same rows as by ``recorded``, an earlier `source:` of the table as JSON. If not,
         quarantined windows are read again.

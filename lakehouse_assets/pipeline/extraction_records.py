@@ -4,6 +4,7 @@ Belongs here: making these records, and comparing bronze's commits with them. Do
 the log itself (storage/logs).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -44,6 +45,7 @@ def record_extractions(
     at = run.clock()
     extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
     positions = recorded_positions(run.spec, run.settings)
+    reading = run.spec.source.reading()
     records = [
         _recordable(
             run.spec,
@@ -62,6 +64,7 @@ def record_extractions(
                 respelled=dict(extraction.respelled.get(window, {})),
                 control=extraction.control.get(window),
                 position=positions.get(window.start),
+                reading=json.dumps(reading, sort_keys=True) if reading else None,
             ),
         )
         for window, print_ in sorted(prints.items())
@@ -79,9 +82,9 @@ def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, E
     """
     if not _may_be_written_again(run.spec):
         return {}
-    contents = {record.batch: (record.fingerprint, record.rows) for record in read}
+    contents = {record.batch: (record.fingerprint, record.rows, record.reading) for record in read}
     records = [r for r in logs.extractions(run.settings, run.table) if r.batch in contents]
-    return {r.batch: r for r in records if (r.fingerprint, r.rows) == contents[r.batch]}
+    return {r.batch: r for r in records if (r.fingerprint, r.rows, r.reading) == contents[r.batch]}
 
 
 def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:

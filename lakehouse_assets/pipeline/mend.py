@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS
+from lakehouse_assets.decisions.reading import read_otherwise
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.pipeline.evidence import TABLES, damaged, findings_of, refuse_damaged, restore_profiles
 from lakehouse_assets.pipeline.extract import bronze_rows, write_bronze
@@ -106,7 +107,8 @@ def mend_quarantine(run: Run) -> int:
 
 def mend_bronze(run: Run) -> int:
     """Read windows again of which rows are lost or doubled, if the source still has the same content: the same fingerprint and
-    as many rows. They keep their number, so that every decision on them is still valid. Returns the number of extractions.
+    as many rows, and today's `source:` reads it as it was read. They keep their number, so that every decision on them is still
+    valid. Returns the number of extractions.
     """
     files = TableFiles(run.path("bronze"))
     if files.state.unreadable:
@@ -120,7 +122,8 @@ def mend_bronze(run: Run) -> int:
         return 0
     source, settled = settled_source(run, sorted(targets))
     prints = source.fingerprints(settled)
-    same = [window for window in sorted(targets) if prints.get(window) == targets[window].fingerprint]
+    otherwise = {r.batch for r in read_otherwise(run.spec, [*targets.values()], logs.decisions(run.settings, run.table))}
+    same = [w for w, r in sorted(targets.items()) if prints.get(w) == r.fingerprint and r.batch not in otherwise]
     if not same:
         return 0
     unreadable = source.probe(run.spark, same)

@@ -135,16 +135,21 @@ class ExtractionFold:
 
 
 def find_double_records(rows: Rows) -> set[Batch]:
-    """Return extractions that two runs recorded with the same fingerprint, one right after the other.
+    """Return extractions that two runs recorded with the same fingerprint and reading, one right after the other.
 
-    With another fingerprint between them, the source was changed and restored before the window was judged.
+    With another fingerprint between them, the source was changed and restored before the window was judged. With another
+    reading, the keys of `source:` were corrected before.
     """
     batches: set[Batch] = set()
     last: dict[Batch, Row] = {}
     for row in sorted(rows, key=lambda r: r["extracted_at"]):
         batch = (row["p_extracted_at"], row["extraction_seq"])
         earlier = last.get(batch)
-        if earlier and earlier["fingerprint"] == row["fingerprint"] and earlier["run_id"] != row["run_id"]:
+        if earlier and _content_of(earlier) == _content_of(row) and earlier["run_id"] != row["run_id"]:
             batches.add(batch)
         last[batch] = row
     return batches
+
+
+def _content_of(row: Row) -> tuple[str, str | None]:
+    return row["fingerprint"], row.get("reading")

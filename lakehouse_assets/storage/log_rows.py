@@ -24,7 +24,7 @@ EXTRACTIONS = LogTable(
     log_schema(
         "table text!, p_extracted_at moment!, extraction_seq int!, fingerprint text!, rows long!, columns texts!,"
         " bronze_version long!, run_id text!, extracted_at moment!, lacking texts, types text, respelled text, control text,"
-        " position text"
+        " position text, reading text"
     ),
 )
 DECISIONS = LogTable(

@@ -160,14 +160,15 @@ def test_a_compaction_changes_nothing(settings: Settings, monkeypatch: pytest.Mo
 
 
 def test_extractions_equal_all_rows(settings: Settings) -> None:
-    """Also where one is recorded again, comes late, or was recorded by two runs."""
+    """Also where one is recorded again, comes late, was recorded by two runs, or was read by other keys of `source:`."""
     at = logbook.DECIDED
 
     def record(window: int, seq: int, run_id: str = "r") -> ExtractionRecord:
         start = at + timedelta(days=window)
-        return ExtractionRecord(TABLE, start, seq, "f", 1, ("id",), 1, run_id, at)
+        return ExtractionRecord(TABLE, start, seq, "f", 1, ("id",), 1, run_id, at, reading=run_id if window == 2 else None)
 
-    for window, seq, run_id in [(1, 1, "r"), (3, 1, "r"), (2, 1, "r"), (3, 2, "r"), (3, 2, "other"), (4, 1, "r")]:
+    in_order = [(1, 1, "r"), (3, 1, "r"), (2, 1, "r"), (3, 2, "r"), (3, 2, "other"), (4, 1, "r"), (2, 1, "other")]
+    for window, seq, run_id in in_order:
         logs.record_extractions(settings, [record(window, seq, run_id)])
         rows = log_rows.EXTRACTIONS.read(settings, log_rows.EXTRACTIONS.schema.names, [("table", "=", TABLE)])
         assert logs.extractions(settings, TABLE) == log_rows.extractions_from_rows(rows)

@@ -78,7 +78,7 @@ def test_processes_that_append_at_once_lose_nothing(settings):
 def test_records_are_ordered_and_read_back_completely(settings):
     """Types, spellings and what a batch added to the contract are read as they were written."""
     record = ExtractionRecord("readings", MOMENT, 1, "print", 1, ("a",), 0, "run", MOMENT)
-    later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"})
+    later = replace(record, extraction_seq=2, types={"a": "int"}, respelled={"a": "A"}, reading="{}")
     for each in (record, later):
         logs.record_extractions(settings, [each])
     later = replace(later, extracted_at=MOMENT + timedelta(microseconds=1))
