@@ -31,6 +31,7 @@ from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUAR
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
 from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
+from lakehouse_assets.orchestration.healing.reading_attempts import attempt_tags
 from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
@@ -121,7 +122,8 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
         shared = spec.extraction.shares_partitions
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
         context.add_asset_metadata(metadata, asset_key=bronze, partition_key=key)
-    yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
+    arrived = {"windows": len(windows), "arrived": len(records)}
+    yield dg.MaterializeResult(asset_key=bronze, metadata=arrived, tags=attempt_tags(settings, spec, windows))
 
 
 def _publish_ingested(

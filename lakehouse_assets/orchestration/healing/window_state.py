@@ -3,7 +3,7 @@
 Belongs here: reading the records. Does not: the judgement (decisions.healing), or requesting runs (retries).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -17,6 +17,7 @@ from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
+from lakehouse_assets.orchestration.healing.reading_attempts import without_attempted
 from lakehouse_assets.orchestration.healing.source_versions import (
     comparable,
     digits_of,
@@ -33,6 +34,7 @@ LAYERS = ("bronze", "silver", "baseline")
 FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 # Runs in which one command tried windows in ever smaller ranges count as one try.
 ONE_TRY = "lakehouse/one_try"
+EVER = datetime.min.replace(tzinfo=UTC)
 # Of a stream's window that is on record and not in bronze yet.
 UNREAD = "unread"
 
@@ -65,7 +67,8 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
     for record in records:
         first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
     decisions = logs.decisions(settings, spec.name)
-    current, again = ledger.current_decisions(decisions), windows_to_read_again(spec, newest, decisions)
+    current = ledger.current_decisions(decisions)
+    again = without_attempted(instance, spec, windows_to_read_again(spec, newest, decisions))
     # The last decision counts: a release that was killed half way is still to be applied.
     applied = {batch for batch, decision in current.items() if decision.applied_at}
     quarantined: dict[datetime, int | None] = {}
@@ -91,17 +94,24 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
             rows_quarantined=quarantined.get(window.start),
         )
     pending = [window for window, of_window in facts.items() if of_window.has_arrived and not of_window.is_current]
-    return [*(_with_tries(instance, spec, facts, pending) if pending else facts).values()]
+    read_at = {spec.extraction.window_at(start): newest[start].extracted_at for start in again}
+    return [*(_with_tries(instance, spec, facts, pending, read_at) if pending else facts).values()]
 
 
 def _with_tries(
-    instance: dg.DagsterInstance, spec: TableSpec, facts: dict[Window, WindowFacts], pending: Sequence[Window]
+    instance: dg.DagsterInstance,
+    spec: TableSpec,
+    facts: dict[Window, WindowFacts],
+    pending: Sequence[Window],
+    read_at: Mapping[Window, datetime],
 ) -> dict[Window, WindowFacts]:
-    """Return the facts with the runs of the pending windows' partitions."""
+    """Return the facts with the runs of the pending windows' partitions. ``read_at``: of windows that are to be read by other
+    keys of `source:`, when they were read last; what failed before says nothing about these keys.
+    """
     by_key = windows_by_partition(spec.extraction, pending)
     reported_at = read_report_times(instance, spec, list(by_key))
     failed_at: dict[str, dict[str, datetime]] = {key: {} for key in by_key}
-    failed_alone: set[str] = set()
+    failed_alone: dict[str, datetime] = {}
     since = min(reported_at.values(), default=None)
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(FAILED), created_after=since)):
         run, ended = record.dagster_run, ended_at(record)
@@ -111,7 +121,7 @@ def _with_tries(
                 tries, name = failed_at[key], run.tags.get(ONE_TRY, run.run_id)
                 tries[name] = max(ended, tries.get(name, ended))
                 if _has_one_window(run):
-                    failed_alone.add(key)
+                    failed_alone[key] = max(ended, failed_alone.get(key, ended))
     unfinished = instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED))
     running = {key for run in unfinished for key in windows_of_run(spec, run, by_key)}
     backfills = internals.unfinished_backfills(instance)
@@ -121,8 +131,8 @@ def _with_tries(
     return facts | {
         window: replace(
             facts[window],
-            failed_at=tuple(sorted(failed_at[key].values())),
-            has_failed_alone=key in failed_alone,
+            failed_at=tuple(at for at in sorted(failed_at[key].values()) if at > read_at.get(window, EVER)),
+            has_failed_alone=failed_alone.get(key, EVER) > read_at.get(window, EVER),
             is_running=key in running,
             reported_at=reported_at.get(key),
         )
@@ -180,7 +190,8 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     decisions = logs.decisions(settings, spec.name)
     decided = {decision.batch for decision in decisions}
     undecided = any((record.p_extracted_at, record.extraction_seq) not in decided for record in newest.values())
-    return undecided or bool(ledger.unapplied_decisions(decisions) or windows_to_read_again(spec, newest, decisions))
+    again = without_attempted(instance, spec, windows_to_read_again(spec, newest, decisions))
+    return undecided or bool(again or ledger.unapplied_decisions(decisions))
 
 
 def read_report_times(instance: dg.DagsterInstance, spec: TableSpec, keys: Sequence[str]) -> dict[str, datetime]:

@@ -226,6 +226,37 @@ def test_a_quarantined_window_that_is_to_be_read_otherwise_is_requested(shop):
     assert shop.tick_retries() == 1
 
 
+def test_a_quarantined_window_whose_file_is_gone_is_requested_once(shop, monkeypatch):
+    shop.arrives([3])
+    assert shop.run_days(3, 3)
+    otherwise = SPEC.model_copy(update={"source": SPEC.source.model_copy(update={"delimiter": ";"})})
+    counts = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3), "ruleset": otherwise.ruleset()}
+    record = ExtractionRecord("readings", window(3).start, 2, "v1", 3, (), 2, "r", datetime.now(UTC))
+    logs.record_extractions(shop.settings, [record])
+    logbook.write(shop.settings, [logbook.decided(2, p_extracted_at=window(3).start, extraction_seq=2, **counts)])
+    monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
+    monkeypatch.setattr(assets, "publish", lambda run, windows: Published({}, [], {}))
+    assert shop.next() == {3: "daemon"}
+    shop.later = timedelta(hours=9)
+    assert (shop.tick_retries(), shop.next()) == (1, {3: "person"})
+    shop.later = timedelta(hours=20)
+    assert (shop.tick_retries(), shop.next()) == (0, {3: "person"})
+
+
+def test_tries_before_a_window_was_read_do_not_count_against_reading_it_otherwise(shop):
+    shop.arrives([3])
+    shop.poisoned = {3}
+    for _ in range(5):
+        assert not shop.run_days(3, 3)
+    assert shop.next() == {3: "stopped"}
+    otherwise = SPEC.model_copy(update={"source": SPEC.source.model_copy(update={"delimiter": ";"})})
+    counts = {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3), "ruleset": otherwise.ruleset()}
+    record = ExtractionRecord("readings", window(3).start, 1, "v1", 3, (), 2, "r", datetime.now(UTC))
+    logs.record_extractions(shop.settings, [record])
+    logbook.write(shop.settings, [logbook.decided(1, p_extracted_at=window(3).start, **counts)])
+    assert shop.next() == {3: "daemon"}
+
+
 def test_a_run_that_has_the_window_is_waited_for_and_one_that_was_ended_counts(shop):
     shop.arrives([1, 2])
     job = shop.definitions.resolve_implicit_global_asset_job_def()

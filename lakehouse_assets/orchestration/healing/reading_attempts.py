@@ -1,0 +1,51 @@
+"""Runs that were to read windows by other keys of `source:` and could not, since their files are gone.
+
+Belongs here: what bronze's materialization says about it. Does not: which windows are to be read so (decisions.reading).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import datetime
+
+import dagster as dg
+
+from lakehouse_assets.contracts.table import TableSpec
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.reading import windows_to_read_again
+from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets.partitions import partition_key
+from lakehouse_assets.orchestration.healing.source_versions import PAGE_SIZE
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
+
+TAG = "lakehouse/not_read_by"
+
+
+def attempt_tags(settings: Settings, spec: TableSpec, windows: Iterable[Window]) -> dict[str, str]:
+    """Return the tags of bronze after a run of these windows: none, unless one is still to be read by today's keys."""
+    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
+    again = windows_to_read_again(spec, newest, logs.decisions(settings, spec.name))
+    return {TAG: _hash_of_keys(spec)} if any(window.start in again for window in windows) else {}
+
+
+def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[datetime]) -> set[datetime]:
+    """Return these windows without those whose last run had today's keys: it found no files of them, nor will the next one."""
+    keys = {start: partition_key(spec.extraction, spec.extraction.window_at(start)) for start in again}
+    bronze, attempted, partitions = asset_key(spec, f"bronze_{spec.name}"), set[str | None](), sorted(set(keys.values()))
+    for index in range(0, len(partitions), PAGE_SIZE):
+        some = set(partitions[index : index + PAGE_SIZE])
+        ids = instance.event_log_storage.get_latest_storage_id_by_partition(
+            bronze, dg.DagsterEventType.ASSET_MATERIALIZATION, some
+        )
+        latest = dg.AssetRecordsFilter(asset_key=bronze, storage_ids=[*ids.values()])
+        for record in instance.fetch_materializations(latest, limit=PAGE_SIZE).records if ids else ():
+            event = record.asset_materialization
+            if event is not None and (event.tags or {}).get(TAG) == _hash_of_keys(spec):
+                attempted.add(record.partition_key)
+    return {start for start, key in keys.items() if key not in attempted}
+
+
+def _hash_of_keys(spec: TableSpec) -> str:
+    return hashlib.sha256(json.dumps(spec.source.reading(), sort_keys=True).encode()).hexdigest()[:16]
