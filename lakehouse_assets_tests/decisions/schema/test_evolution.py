@@ -246,9 +246,9 @@ def test_a_header_that_is_not_split_has_a_likely_cause(column, source, cause):
     result = outcomes(spec, replace(batch(1), columns=(column,)))["source_columns"]
     assert cause in result.message
     # The columns of the batches before are no other cause.
-    known = outcomes(spec, replace(batch(1), columns=(column,)), ever=BASE)["source_columns"].message
-    assert known.startswith("this batch lacks sensor") and ("Mend" in cause or known.endswith(cause))
-    assert ("source.delimiter" in known) == ("source.delimiter" in cause)
+    text = outcomes(spec, replace(batch(1), columns=(column,)), ever=BASE)["source_columns"].message
+    assert text.startswith("this batch lacks sensor") and ("Mend" in cause or text.endswith(cause))
+    assert ("source.delimiter" in text) == ("source.delimiter" in cause)
     # With one of the columns there, something else is wrong.
     assert "Mend `from:`" in outcomes(spec, replace(batch(1), columns=(column, "value")))["source_columns"].message
 
