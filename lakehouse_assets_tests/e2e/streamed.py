@@ -5,11 +5,12 @@ Belongs here: sending, one window at a time, what silver must be. Does not: any 
 
 import itertools
 import json
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakehouse_assets.contracts.table import TableSpec
@@ -31,6 +32,21 @@ def make_topic(broker: Broker, partitions: int = 2, **config: str) -> str:
     name, admin = f"readings-{next(numbers)}", AdminClient({"bootstrap.servers": broker.address})
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
     return name
+
+
+def wait_for_topic(broker: Broker, topic: str, partitions: int = 2) -> None:
+    """Wait until the broker answers for each partition of a topic: it confirms the creation a moment before it does."""
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test"})
+    until, waiting = time.monotonic() + 30, list(range(partitions))
+    while waiting:
+        try:
+            consumer.get_watermark_offsets(TopicPartition(topic, waiting[0]), timeout=10)
+            waiting.pop(0)
+        except KafkaException:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+    consumer.close()
 
 
 def table(topic: str, stream: dict[str, Any] | None = None, **changes: Any) -> TableSpec:

@@ -254,6 +254,7 @@ def test_another_topic_or_the_same_name_again_is_refused(spark, broker, topic, o
     while topic in admin.list_topics(timeout=10).topics:
         time.sleep(0.2)
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    streamed.wait_for_topic(broker, topic)
     with pytest.raises(SourceError, match="it was deleted and created again"):
         take(spark, on, table(topic))
 
