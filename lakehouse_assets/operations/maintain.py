@@ -5,7 +5,7 @@ Belongs here: what is safe to remove, and removing it under the table's lock. Do
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from delta.tables import DeltaTable
@@ -22,6 +22,7 @@ from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.check_results import CHECK_RESULTS
+from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.log_compaction import FEW_FILES, LARGE_BYTES, Compacted, compact_log, compact_table
 from lakehouse_assets.storage.log_rows import DECISIONS, EXTRACTIONS
@@ -87,8 +88,9 @@ def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:
         there = {layer: _real(path) for layer, path in paths.items() if delta.exists(path)}
         if not there:
             continue
+        # Nobody adds rows of a decision that a later one replaced, nor takes back the later one: this needs no lock.
+        closed_ids = closed_gold(logs.decisions(run.settings, name), run.spec, run.clock())
         with table_lock(run.settings, name):
-            closed_ids = closed_gold(logs.decisions(run.settings, name), run.spec, run.clock())
             for layer, path in there.items():
                 maintained.append(_maintain(run, layer, path, [] if layer == name else closed_ids))
             for log in (DECISIONS, CHECK_RESULTS):
@@ -138,28 +140,58 @@ def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]
 def closed_gold(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
     """Ids of the decisions of a gold table whose quarantined rows may go: they were derived anew longer ago than the
     `quarantine_days` of the table that declares it. The newest decision's stay, and those of parts that were not derived since.
+    A decision that was given up before it was applied may have rows, too.
     """
     if spec.maintenance.quarantine_days is None:
         return []
     long_ago = now - timedelta(days=spec.maintenance.quarantine_days)
-    old = sorted((d for d in log if d.applied_at and d.decided_at < long_ago), key=lambda d: d.number)
-    return [d.decision_id for i, d in enumerate(old) if any(_replaces(later, d) for later in old[i + 1 :])]
+    closed_ids: list[str] = []
+    later = _LaterGold()
+    derived = [d for d in log if d.decided_at < long_ago and d.recomputed != ()]
+    # Each decision is compared with all later ones at once: a gold table may have thousands.
+    for decision in sorted(derived, key=lambda d: d.number, reverse=True):
+        if decision.counts.rows_quarantined and later.replaces(decision):
+            closed_ids.append(decision.decision_id)
+        if decision.applied_at:
+            later.add(decision)
+    return closed_ids[::-1]
 
 
-def _replaces(later: Decision, earlier: Decision) -> bool:
-    """Whether a later decision of gold derived all that an earlier one did, and replaced it. After a quarantined one every
-    decision derives its parts again, since they were not published.
+@dataclass
+class _LaterGold:
+    """What the applied decisions after one of a gold table derived: anything, the whole table, or these parts of it.
+    ``is_whole`` and ``parts`` count only accepted decisions.
     """
-    if later.recomputed == () or (earlier.accepted and not later.accepted):
-        return False
-    if not earlier.accepted or later.recomputed is None:
-        return True
-    return earlier.recomputed is not None and set(earlier.recomputed) <= set(later.recomputed)
+
+    is_any: bool = False
+    is_whole: bool = False
+    parts: set[str | None] = field(default_factory=set)
+
+    def add(self, decision: Decision) -> None:
+        """Add an applied decision that derived something."""
+        self.is_any = True
+        if decision.accepted and decision.recomputed is None:
+            self.is_whole = True
+        elif decision.accepted:
+            self.parts |= set(decision.recomputed or ())
+
+    def replaces(self, earlier: Decision) -> bool:
+        """Whether they derived all that an earlier decision did, and replaced it. After a quarantined one every decision
+        derives its parts again, since they were not published.
+        """
+        if not earlier.accepted:
+            return self.is_any
+        return self.is_whole or (earlier.recomputed is not None and self.parts.issuperset(earlier.recomputed))
 
 
 def _forget_closed(run: Run, path: str, closed_ids: Sequence[str]) -> int:
+    """Delete the rows of these decisions, of which the table lacks most: they were deleted by earlier calls."""
+    present = {key[0] for key in TableFiles(path).column_counts(["decision_id"])}
+    ids = [name for name in closed_ids if name in present]
+    if not ids:
+        return 0
     before = delta.snapshot(path).rows or 0
-    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(list(closed_ids)))
+    DeltaTable.forPath(run.spark, path).delete(F.col("decision_id").isin(ids))
     return before - (delta.snapshot(path).rows or 0)
 
 
