@@ -163,11 +163,12 @@ def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
 def shape_of(run: GoldRun, rows: DataFrame, log: Sequence[Decision]) -> Shape:
     """Return the shape in which these rows are written: the table's own, unless someone changed the SQL or its types."""
     has = yielded(rows)
-    written = [d for d in log if d.accepted and d.applied_at]
-    if not written or not delta.exists(run.published_path):
+    last = max((d.number for d in log if d.accepted and d.applied_at), default=None)
+    if last is None or not delta.exists(run.published_path):
         return Shape(has)
-    last = json.loads(max(written, key=lambda d: d.number).ruleset)
-    if (last["sql"], last["types"]) != (run.query.sql, dict(run.query.types)):
+    # A later one that was not applied may have written the table, too.
+    rulesets = [json.loads(d.ruleset) for d in log if d.accepted and d.number >= last]
+    if any((each["sql"], each["types"]) != (run.query.sql, dict(run.query.types)) for each in rulesets):
         return Shape(has)
     table: dict[str, SparkType | None] = {name: parse_type(kind) for name, kind in delta.schema_types(run.published_path)}
     comparison = compare(table, has, run.spec.schema_policy, "gold")
