@@ -277,20 +277,24 @@ def test_another_table_at_the_same_version_is_other_rows(gold, at):
     assert gold.publish().decision_id == decision.decision_id
 
 
-def test_a_decision_whose_rules_the_project_no_longer_has_is_made_anew(gold):
-    """A run was killed before the mark, and the project's own kind of check was removed."""
+@pytest.mark.parametrize("at", ["write_done", "log_done"])
+def test_a_decision_whose_rules_the_project_no_longer_has_is_made_anew(gold, at):
+    """A run with other columns was killed before the mark, after or before the write, and the project's own kind of check was
+    removed.
+    """
 
     def stop(step: str) -> None:
-        if step == "write_done":
+        if step == at:
             raise Killed
 
     with pytest.raises(Killed):
-        gold.publish(sql=SQL.replace("count(*)", "2 * count(*)"), step=stop)
+        gold.publish(sql=SQL.replace("count(*) as n", "'two' as n, count(*) as more"), step=stop)
     path = gold.settings.path("ops", "decisions")
     change = """update delta.`{}` set ruleset = replace(ruleset, '"checks": []', '"checks": [{{"check": "removed"}}]')"""
     gold.spark.sql(change.format(path))
     decision = gold.publish()
     assert (decision.number, decision.recomputed) == (3, None), "the killed run's rows are replaced, too"
+    assert decision.accepted
     assert gold.rows() == gold.derive_whole()
     assert gold.publish().decision_id == decision.decision_id
 
