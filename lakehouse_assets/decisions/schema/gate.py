@@ -22,6 +22,8 @@ from lakehouse_assets.decisions.schema.evolution import Plan, bronze_name
 CHECKS = {"missing": "source_columns", "new": "new_columns", "type": "source_types", "case": "source_names"}
 SEPARATORS = (";", "\t", "|", ",")
 NAMED, MOST_DIFFERENCES = 20, 200
+# Of a batch, only the names of all its files are recorded, and those that some file lacks.
+MIXED = "each of these names is in some files only, and a file with none of them is not noticed"
 
 
 def schema_outcomes(
@@ -99,6 +101,7 @@ def _missing(
     arrived_names, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
     missing = {name: s for name, s in wanted.items() if s.lower() not in arrived_names or s.lower() in in_part}
+    missing, mixed = _without_other_names(spec, missing, arrived_names, in_part)
     cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
     never = [f"{name} (from {any_of(spec.source_columns(name))})" for name, s in missing.items() if s.lower() not in had]
     if never:
@@ -111,7 +114,8 @@ def _missing(
         return [schema_outcome(CHECKS["missing"], lacking, text)]
     nested = [d for d in within if d.path != d.column]
     if not missing and not nested:
-        return []
+        text = f"{MIXED}: {'; '.join(mixed)}"
+        return [schema_outcome(CHECKS["missing"], [], text)] if mixed else []
     mode = spec.schema_policy.missing_columns
     # Nobody has promised that a column which evolved will come again.
     declared = [name for name in missing if name not in spec.evolved_columns]
@@ -133,6 +137,25 @@ def _missing(
     has = f"; undeclared columns: {first_of(others, NAMED)}" if others else ""
     text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}{cause and f'. {cause}'}"
     return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
+
+
+def _without_other_names(
+    spec: EffectiveTable, missing: Mapping[str, str], arrived: Collection[str], in_part: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the columns that no other of their names fills, and the names of those which have several, each in some files.
+
+    ``arrived``, ``in_part``: the batch's names, and those that some file lacks, in small letters.
+    """
+    lacking: dict[str, str] = {}
+    mixed: list[str] = []
+    for name, source in missing.items():
+        present = [each for each in spec.source_columns(name) if safe_name(each).lower() in arrived]
+        in_all_files = [each for each in present if safe_name(each).lower() not in in_part]
+        if len(present) > 1 and not in_all_files:
+            mixed.append(any_of(present))
+        elif not in_all_files:
+            lacking[name] = source
+    return lacking, mixed
 
 
 def _likely_cause(spec: TableContract, record: ExtractionRecord) -> str:

@@ -320,6 +320,32 @@ def test_a_column_with_several_names_is_missing_only_where_the_batch_has_none_of
     assert without(RENAMED, record.columns) == (["status"] if lacking else [])
 
 
+@pytest.mark.parametrize(
+    ("lacking", "effects"),
+    [
+        (("State",), {}),
+        (("Status",), {}),
+        (("State", "Status"), {"source_columns": "report"}),
+        (("value",), {"source_columns": "batch"}),
+    ],
+    ids=["old name in all files", "new name in all files", "each in some files", "another column"],
+)
+def test_a_batch_with_both_names_is_quarantined_for_neither(lacking, effects):
+    record = replace(batch(1, names=["State", "Status"]), lacking=lacking)
+    assert {check: outcome.effect for check, outcome in outcomes(RENAMED, record).items()} == effects
+
+
+def test_a_report_names_the_columns_whose_names_are_each_in_some_files_only():
+    record = replace(batch(1, names=["State", "Status"]), lacking=("Status", "State"))
+    outcome = outcomes(RENAMED, record)["source_columns"]
+    assert outcome.message == (
+        "each of these names is in some files only, and a file with none of them is not noticed: 'State' or 'Status'"
+    )
+    assert outcomes(RENAMED, replace(record, lacking=("State", "Status", "value")))["source_columns"].message == (
+        "a part of this batch lacks value (schema.missing_columns: quarantine)"
+    )
+
+
 def test_the_message_about_a_column_that_never_came_lists_all_its_names():
     assert "status (from 'State' or 'Status')" in outcomes(RENAMED, batch(1))["source_columns"].message
 
