@@ -84,7 +84,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=same_values,
         layout=(layout if table is None else layout_text(*read_layout(path)), layout),
-        unread={} if same_values else _unread(contract, decisions, [r for r in records if r.batch in live]),
+        unread={} if same_values else unread_columns(contract, decisions, [r for r in records if r.batch in live]),
         pending=tuple(pending_changes(path, contract)) if table else (),
     )
 
@@ -95,33 +95,40 @@ def _foreign(
     """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
     sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
     for name, earlier in _earlier_sources(sources, decisions).items():
-        sources[name] |= earlier
+        sources[name].update(earlier)
     arrived_names = {name for record in records for name in record.columns}
     return [name for name, names in sources.items() if not {safe_name(source) for source in names} & arrived_names]
 
 
-def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> dict[str, set[str]]:
-    """Return the source's names of these columns in the contracts of these decisions."""
-    sources: dict[str, set[str]] = {name: set() for name in names}
-    for ruleset in {decision.ruleset for decision in decisions} if sources else ():
+def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> dict[str, list[str]]:
+    """Return the source's names of these columns in the contracts of these decisions, those of the newest first."""
+    sources: dict[str, list[str]] = {name: [] for name in names}
+    newest_first = sorted(decisions, key=lambda decision: decision.number, reverse=True) if sources else ()
+    for ruleset in dict.fromkeys(decision.ruleset for decision in newest_first):
         columns = json.loads(ruleset or "{}").get("columns") or {}
         for name in sources.keys() & columns.keys():
             declared = columns[name]
             spelled = declared.get("from") or name if isinstance(declared, dict) else name
-            sources[name].update([spelled] if isinstance(spelled, str) else spelled)
-    return sources
+            sources[name] += [spelled] if isinstance(spelled, str) else spelled
+    return {name: list(dict.fromkeys(spellings)) for name, spellings in sources.items()}
 
 
-def _unread(contract: EffectiveTable, decisions: Sequence[Decision], accepted: Sequence[ExtractionRecord]) -> dict[str, str]:
+def unread_columns(
+    contract: EffectiveTable, decisions: Sequence[Decision], accepted: Sequence[ExtractionRecord]
+) -> dict[str, str]:
     """Return columns that accepted extractions have under a name which the contract no longer reads: what becomes NULL, and how
-    to keep it.
+    to keep it. Letter case does not count.
     """
     texts = {}
     for name, earlier in _earlier_sources(contract.declared.columns, decisions).items():
         sources = contract.source_columns(name)
-        former = sorted(earlier - {*sources}, key=str.lower)
-        lacking = [r for r in accepted if r.rows and not {*map(safe_name, sources)} & {*r.columns}]
-        lacking = [r for r in lacking if {*map(safe_name, former)} & {*r.columns}]
+        read = {safe_name(source).lower() for source in sources}
+        spellings: dict[str, str] = {}
+        for spelled in earlier:
+            spellings.setdefault(safe_name(spelled).lower(), spelled)
+        former = [spelled for small, spelled in spellings.items() if small not in read]
+        arrived = [(r, {name.lower() for name in r.columns}) for r in accepted if r.rows]
+        lacking = [r for r, names in arrived if names.isdisjoint(read) and names & {*spellings}]
         if lacking:
             rows, windows = sum(r.rows for r in lacking), len({r.p_extracted_at for r in lacking})
             had = f"{windows} accepted window(s) with {rows:,} rows have {any_of(former)} and no {any_of(sources)}"

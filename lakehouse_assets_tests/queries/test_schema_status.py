@@ -1,13 +1,24 @@
 """How a table's schema came to be, from Delta's log: no JVM.
 
-Belongs here: the versions at which columns changed. Does not: the diff of a contract (test_cli_schema).
+Belongs here: the versions at which columns changed, and columns that a contract no longer reads. Does not: the diff of a
+contract (test_cli_schema).
 """
 
+import json
+from datetime import UTC, datetime
+
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
-from lakehouse_assets.queries.schema_status import read_schema_history
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.decisions.schema.evolution import effective_table
+from lakehouse_assets.queries.schema_status import read_schema_history, unread_columns
 from lakehouse_assets.storage import delta
+from lakehouse_assets_tests import logbook
+from lakehouse_assets_tests.support import readings, window
+
+KEYED = {"key": ["sensor"], "last_modified": None, "checks": []}
 
 
 def test_the_versions_at_which_columns_changed_and_no_other(tmp_path, monkeypatch):
@@ -23,3 +34,27 @@ def test_the_versions_at_which_columns_changed_and_no_other(tmp_path, monkeypatc
     monkeypatch.setattr(delta, "COMMITS_READ", 2)
     assert [(v.version, v.changes) for v in read_schema_history(path)] == [(3, "1 columns")]
     assert read_schema_history(str(tmp_path / "nothing")) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "former", "arrived", "advised"),
+    [
+        ("State", ["Status"], "Status", "[State, Status]"),
+        ("State", ["Status"], "STATUS", "[State, Status]"),
+        ("State", ["state"], "state", None),
+        ("State", ["STATUS", "Status"], "status", "[State, Status]"),
+        ("State", ["aged", "Status"], "aged", "[State, Status, aged]"),
+        ("State", ["Status"], "STATE", None),
+        ("State", ["Status"], "Other", None),
+    ],
+)
+def test_former_names_of_a_column_whatever_their_letter_case(declared, former, arrived, advised):
+    """``former``: the names in the contracts of decisions, the newest last."""
+    rulesets = [json.dumps({"columns": {"status": {"type": "string", "from": name}}}) for name in former]
+    decisions = [logbook.decided(number, ruleset=ruleset) for number, ruleset in enumerate(rulesets, 1)]
+    contract = effective_table(readings(columns={"sensor": "string", "status": {"type": "string", "from": declared}}, **KEYED), [])
+    at = datetime(2024, 6, 1, tzinfo=UTC)
+    record = ExtractionRecord("readings", window(1).start, 1, "print", 3, ("sensor", arrived), 0, "run", at, (), {})
+    texts = unread_columns(contract, decisions, [record])
+    assert list(texts) == (["status"] if advised else [])
+    assert all(text.endswith(f"declare `from: {advised}`") for text in texts.values())
