@@ -138,13 +138,13 @@ def _key_advice(key: Sequence[str], count: int, names: Sequence[str], file: Path
         return f"none was found in {count:,} rows (append)"
     guess = f"{', '.join(key)}, guessed from {count:,} rows; check it"
     others = [other for other in landed if other.resolve() != file.resolve()][:OTHER_FILES]
-    values, again, files = set[tuple[str | None, ...]](), 0, 0
+    values, no_value, again, files = set[tuple[str | None, ...]](), {None, "", *NULLS}, 0, 0
     for each in [file, *others]:
         try:
             rows = read_sample(each).rows
         except ConfigError:
             continue
-        of_file = {tuple(row.get(name) for name in names) for row in rows}
+        of_file = {keys for row in rows if no_value.isdisjoint(keys := tuple(row.get(name) for name in names))}
         again, files = again + len(of_file & values), files + 1
         values |= of_file
     if not again:

@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import re
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ DELIMITERS = ",;\t|"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 JSON = (".json", ".jsonl", ".ndjson")
 LATIN = "iso-8859-1"
+UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError, ValueError, AttributeError, RecursionError, csv.Error)
 BINARY = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
 
@@ -59,7 +61,7 @@ def read_sample(file: Path) -> DraftSample:
             if any(BINARY.search(text) for row in sample.rows for cell in row.items() for text in cell):
                 raise ValueError("it is no text; convert it to UTF-8") from None
             sample.options["encoding"] = LATIN
-    except (OSError, EOFError, UnicodeError, ValueError, AttributeError, csv.Error) as error:
+    except UNREADABLE as error:
         raise ConfigError(f"--from {file}: it cannot be read as UTF-8 or {LATIN} CSV, or as JSON lines: {error}") from None
     if not sample.names:
         raise ConfigError(f"--from {file}: the file is empty; take one with a header and some rows")

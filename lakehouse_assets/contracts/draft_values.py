@@ -26,16 +26,22 @@ DAY_AND_MONTH = re.compile(r"(\d\d)([./-])(\d\d)\2(\d{4})(?: ([01]\d|2[0-3]):[0-
 
 @dataclass(frozen=True)
 class DraftValues:
-    """``types``, ``formats``: by column. ``marks``: of all numbers. ``ambiguous``: columns whose day may be the month."""
+    """``types``, ``formats``: by column. ``marks``: of all numbers. ``ambiguous``: columns whose day may be the month.
+    ``ambiguous_numbers``: columns whose mark may be before the fraction or between thousands.
+    """
 
     types: dict[str, str]
     formats: dict[str, str] = field(default_factory=dict)
     marks: NumberMarks = PLAIN_MARKS
     ambiguous: tuple[str, ...] = ()
+    ambiguous_numbers: tuple[str, ...] = ()
 
     @property
     def marks_advice(self) -> str:
-        """Return which marks were guessed; "" if numbers are plain."""
+        """Return which marks were guessed, and which could not be; "" if numbers are plain."""
+        if self.ambiguous_numbers:
+            either = f"{', '.join(self.ambiguous_numbers)} may have a mark before the fraction or between thousands"
+            return f"{either}, and stays text: declare a type, and source.decimal or source.thousands"
         options = ", ".join(f"{name} {mark!r}" for name, mark in self.marks.as_options().items())
         return f"numbers are read with {options}, guessed; check it" if options else ""
 
@@ -58,7 +64,7 @@ def draft_plain_values(values: Mapping[str, Sequence[str]]) -> DraftValues:
 def draft_values(values: Mapping[str, Sequence[str]]) -> DraftValues:
     """Return what the texts of each column show. A column without texts is a string."""
     types = {column: _type(some) for column, some in values.items()}
-    marks = _marks(values, types)
+    marks, ambiguous_numbers = _marks(values, types)
     for column in [name for name, kind in types.items() if kind in ("string", "double")]:
         plain = [marks.plain_text(value) for value in values[column]]
         kind = _type([text for text in plain if text is not None])
@@ -72,22 +78,32 @@ def draft_values(values: Mapping[str, Sequence[str]]) -> DraftValues:
             formats[column], types[column] = candidates[0], "timestamp" if "HH" in candidates[0] else "date"
         elif candidates:
             ambiguous.append(column)
-    return DraftValues(types, formats, marks, tuple(ambiguous))
+    return DraftValues(types, formats, marks, tuple(ambiguous), ambiguous_numbers)
 
 
 def _type(values: Sequence[str]) -> str:
     return next((kind for kind, form in FORMS.items() if values and all(re.fullmatch(form, v) for v in values)), "string")
 
 
-def _marks(values: Mapping[str, Sequence[str]], types: Mapping[str, str]) -> NumberMarks:
-    """Return the marks that make numbers of most columns of text, and leave no number a text."""
-    best, most = PLAIN_MARKS, 0
+def _marks(values: Mapping[str, Sequence[str]], types: Mapping[str, str]) -> tuple[NumberMarks, tuple[str, ...]]:
+    """Return the marks that make numbers of most columns of text, and leave no number a text; and the columns that other such
+    marks read as other numbers. If there is one, the marks are plain.
+    """
+    texts = {column: some for column, some in values.items() if some and types[column] in ("string", *NUMBERS)}
+    readings: dict[NumberMarks, dict[str, list[str | None]]] = {}
+    most = 0
     for marks in MARKS:
-        readable = [c for c, some in values.items() if all(_is_number(marks.plain_text(value)) for value in some)]
-        texts = [c for c in readable if types[c] == "string" and values[c]]
-        if len(texts) > most and all(c in readable for c, kind in types.items() if kind in NUMBERS):
-            best, most = marks, len(texts)
-    return best
+        plain = {column: [marks.plain_text(value) for value in some] for column, some in texts.items()}
+        plain = {column: some for column, some in plain.items() if all(map(_is_number, some))}
+        count = sum(types[column] == "string" for column in plain)
+        if count >= max(most, 1) and all(column in plain for column, kind in types.items() if kind in NUMBERS):
+            readings = {marks: plain} if count > most else {**readings, marks: plain}
+            most = count
+    if not readings:
+        return PLAIN_MARKS, ()
+    best, first = next(iter(readings.items()))
+    ambiguous = tuple(c for c, some in first.items() if any(other.get(c, some) != some for other in readings.values()))
+    return (PLAIN_MARKS, ambiguous) if ambiguous else (best, ())
 
 
 def _is_number(text: str | None) -> bool:

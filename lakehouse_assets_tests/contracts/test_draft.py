@@ -319,6 +319,11 @@ def test_characters_of_windows_are_noted(tmp_path):
         (["1.0,5"], (".", None), "string"),
         (["01,5"], (".", None), "string"),
         (["1.5"], (".", None), "double"),
+        (["1,234", "2,500"], (".", None), "string"),
+        (["1,234", "0,512"], (",", None), "double"),
+        (["1,234", "1,234,567"], (".", ","), "bigint"),
+        (["1,234", "2.5"], (".", ","), "double"),
+        (["1'234"], (",", "'"), "bigint"),
         (["a,b"], (".", None), "string"),
     ],
 )
@@ -330,6 +335,14 @@ def test_marks_of_numbers(tmp_path, values, marks, type_):
 def test_marks_that_would_make_another_column_a_text_are_not_guessed(tmp_path):
     spec, _, _ = draft(tmp_path, "2024-05-01.csv", "v;w\n1,5;1.5\n")
     assert (spec.source.decimal, spec.columns["v"].type, spec.columns["w"].type) == (".", "string", "double")
+
+
+def test_a_comma_before_the_fraction_or_between_thousands_is_not_guessed(tmp_path):
+    _, _, advice = draft(tmp_path, "2024-05-01.csv", "v;w\n1,234;x\n2,500;y\n")
+    either = "v may have a mark before the fraction or between thousands, and stays text"
+    assert f"decimal: {either}: declare a type, and source.decimal or source.thousands" in advice
+    spec, _, _ = draft(tmp_path, "2024-05-01.csv", "v;w\n1,234;1,5\n")
+    assert (spec.source.decimal, [column.type for column in spec.columns.values()]) == (",", ["double", "double"])
 
 
 def test_a_date_whose_day_may_be_the_month_stays_text(tmp_path):
@@ -345,3 +358,29 @@ def test_the_note_on_a_key_that_comes_again_in_other_files(tmp_path):
         "key: id, guessed from 2 rows; check it; it is unique within a file only: 1 keys come again in 1 other file(s), and the"
         " newest row of each stays" in advice
     )
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["id,v\n,x\nNA,y\n", "v,id\nx,\ny,NA\n", "other\n1\n2\n", '"\n'],
+    ids=["no key", "no key in another order", "another header", "an open quote"],
+)
+def test_the_note_on_a_key_leaves_out_rows_without_a_key(tmp_path, other):
+    for day in (2, 3):
+        (tmp_path / f"2024-05-0{day}.csv").write_text(other)
+    _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,v\n1,x\n2,y\n")
+    assert "key: id, guessed from 2 rows; check it" in advice
+
+
+@pytest.mark.parametrize(
+    ("suffix", "first", "other"),
+    [
+        ("csv.gz", gzip.compress(b"id,v\n1,x\n2,y\n"), gzip.compress(b"id,v\n1,x\n")[:10] + b"\xff" * 40),
+        ("json", b'{"id": 1}\n{"id": 2}\n', b"[" * 100_000),
+    ],
+    ids=["damaged gzip", "too deeply nested"],
+)
+def test_the_note_on_a_key_leaves_out_files_that_cannot_be_read(tmp_path, suffix, first, other):
+    (tmp_path / f"2024-05-02.{suffix}").write_bytes(other)
+    _, _, advice = draft(tmp_path, f"2024-05-01.{suffix}", first)
+    assert "key: id, guessed from 2 rows; check it" in advice
