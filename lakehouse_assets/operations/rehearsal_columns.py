@@ -11,6 +11,7 @@ from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.checks.types import is_time_of_day
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.number_marks import PLAIN_MARKS, NumberMarks
+from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.schema.evolution import bronze_name
 from lakehouse_assets.measures.typed import has_zone
@@ -161,10 +162,13 @@ def fault_columns(spec: TableContract, available: Collection[str]) -> tuple[list
     stored_names, lower = set[str](), {name.lower() for name in available}
     for name, column in spec.columns.items():
         stored = bronze_name(spec, name, available)
+        several = [source for source in spec.source_columns(name) if safe_name(source).lower() in lower]
         if not _kind(column):
             left_out[name] = f"{'nested' if column.nested else column.type} values are left as they are"
         elif stored.lower() not in lower:
             left_out[name] = "no window has had this column"
+        elif len(several) > 1:
+            left_out[name] = f"its windows have different source columns: {', '.join(several)}"
         elif stored.lower() in stored_names:
             left_out[name] = "it reads the same source column as another"
         else:
