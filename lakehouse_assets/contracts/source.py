@@ -90,7 +90,8 @@ class FilesSource(SourceKind):
     timezone: Zone = "UTC"
     """IANA zone of timestamps that name none."""
     decimal: str = Field(default=".", exclude_if=lambda mark: mark == ".")
-    """What the fraction of a number begins with: `.` or `,`. CSV and `fixed` only."""
+    """What the fraction of a number begins with: `.` or `,`. It applies to all windows, published ones too. CSV and `fixed`
+    only."""
     thousands: str | None = Field(default=None, exclude_if=lambda mark: mark is None)
     """What is between groups of three digits of a number, such as `.` in `1.013,8`: a point, comma, apostrophe, underscore or
     space. A number without it is read, too. One with a group of another size fails its cast. CSV and `fixed` only."""

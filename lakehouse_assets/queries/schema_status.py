@@ -4,13 +4,15 @@ Belongs here: reading them side by side, without a JVM. Does not: changing a tab
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.declarations import DeclarationChange
 from lakehouse_assets.contracts.layout import layout_text
+from lakehouse_assets.contracts.number_marks import NumberMarks, is_number
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
@@ -35,8 +37,8 @@ class SchemaStatus:
     with the gate's outcome. ``earlier``: columns that recent extractions before it had, and the contract does not declare.
     ``filled``: declared columns with values from accepted batches. ``foreign``: columns of the table whose values no source
     brought. ``layout``: how the table's files lie, and how they should, as text. ``unread``: columns of which an earlier
-    contract read another source's column, with how many rows would be NULL. ``pending``: comments, properties and
-    constraints that the table does not have as declared.
+    contract read another source's column, with how many rows would be NULL; `*`: all numbers, read with other marks.
+    ``pending``: comments, properties and constraints that the table does not have as declared.
     """
 
     spec: EffectiveTable
@@ -84,7 +86,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=same_values,
         layout=(layout if table is None else layout_text(*read_layout(path)), layout),
-        unread={} if same_values else unread_columns(contract, decisions, [r for r in records if r.batch in live]),
+        unread={} if same_values else _unread(contract, decisions, records, live),
         pending=tuple(pending_changes(path, contract)) if table else (),
     )
 
@@ -111,6 +113,38 @@ def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> d
             spelled = declared.get("from") or name if isinstance(declared, dict) else name
             sources[name] += [spelled] if isinstance(spelled, str) else spelled
     return {name: list(dict.fromkeys(spellings)) for name, spellings in sources.items()}
+
+
+def _unread(
+    contract: EffectiveTable,
+    decisions: Sequence[Decision],
+    records: Sequence[ExtractionRecord],
+    publishing: Mapping[Batch, Decision],
+) -> dict[str, str]:
+    columns = unread_columns(contract, decisions, [r for r in records if r.batch in publishing])
+    text = describe_other_marks(contract, publishing.values())
+    return {**columns, **({"*": text} if text else {})}
+
+
+def describe_other_marks(contract: EffectiveTable, accepted: Iterable[Decision]) -> str:
+    """Return what becomes of numbers that these decisions accepted with other marks than the contract's; "" if none did."""
+    if not any(is_number(column.type) for column in contract.columns.values()):
+        return ""
+    by_ruleset: dict[str | None, list[Decision]] = {}
+    for decision in accepted:
+        by_ruleset.setdefault(decision.ruleset, []).append(decision)
+    marks = NumberMarks.of(contract.source)
+    changed = [d for ruleset, some in by_ruleset.items() if _recorded_marks(ruleset) != marks for d in some]
+    rows, windows = sum(d.counts.rows_published for d in changed), len({d.p_extracted_at for d in changed})
+    if not rows:
+        return ""
+    had = f"{windows} accepted window(s) with {rows:,} rows were read with another source.decimal or source.thousands"
+    return f"{had}: their numbers may become others, or NULL; if only some files have these marks, have those converted"
+
+
+def _recorded_marks(ruleset: str | None) -> NumberMarks:
+    source = json.loads(ruleset or "{}").get("source") or {}
+    return NumberMarks(source.get("decimal", "."), source.get("thousands"))
 
 
 def unread_columns(

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.queries.schema_status import read_schema_history, unread_columns
+from lakehouse_assets.queries.schema_status import describe_other_marks, read_schema_history, unread_columns
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window
@@ -52,9 +52,31 @@ def test_former_names_of_a_column_whatever_their_letter_case(declared, former, a
     """``former``: the names in the contracts of decisions, the newest last."""
     rulesets = [json.dumps({"columns": {"status": {"type": "string", "from": name}}}) for name in former]
     decisions = [logbook.decided(number, ruleset=ruleset) for number, ruleset in enumerate(rulesets, 1)]
-    contract = effective_table(readings(columns={"sensor": "string", "status": {"type": "string", "from": declared}}, **KEYED), [])
+    contract = effective_table(
+        readings(columns={"sensor": "string", "status": {"type": "string", "from": declared}}, **KEYED), []
+    )
     at = datetime(2024, 6, 1, tzinfo=UTC)
     record = ExtractionRecord("readings", window(1).start, 1, "print", 3, ("sensor", arrived), 0, "run", at, (), {})
     texts = unread_columns(contract, decisions, [record])
     assert list(texts) == (["status"] if advised else [])
     assert all(text.endswith(f"declare `from: {advised}`") for text in texts.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "count"),
+    [
+        ("double", {}, "2 accepted window(s) with 4 rows"),
+        ("double", {"decimal": ",", "thousands": "."}, "2 accepted window(s) with 4 rows"),
+        ("double", {"decimal": ","}, ""),
+        ("string", {}, ""),
+    ],
+)
+def test_a_plan_counts_windows_that_were_read_with_other_number_marks(kind, before, count):
+    source = {"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv"}
+    columns = {"sensor": "string", "value": kind}
+    contract = effective_table(readings(columns=columns, source={**source, "decimal": ","}, **KEYED), [])
+    ruleset = effective_table(readings(columns=columns, source={**source, **before}, **KEYED), []).ruleset()
+    decisions = [logbook.decided(number, ruleset=ruleset) for number in (1, 2)]
+    text = describe_other_marks(contract, decisions)
+    assert text.startswith(count)
+    assert bool(text) == bool(count)

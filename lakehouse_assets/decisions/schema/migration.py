@@ -53,7 +53,8 @@ def migration(
     """The steps from the table's columns to the promised ones. ``renames``: old name → new. ``filled``: promised columns of
     which bronze has values. ``foreign``: the table's columns of which it has none. ``same_values``: the table was made by the
     contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. ``unread``: columns with
-    values that the contract no longer reads, and why. Raises ValueError for an impossible rename.
+    values that the contract no longer reads, and why; `*`: numbers that it reads otherwise. Raises ValueError for an impossible
+    rename.
     """
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants, foreign) for old, new in renames.items()]
@@ -81,7 +82,8 @@ def migration(
     if not same_values and not any(step.action == "rewrite" for step in steps):
         why = "what the contract says of keys, casts, nulls or derived columns has changed: values are made anew from bronze"
         steps.append(Step("rewrite", "*", "", "", True, True, why))
-    steps += [Step("rewrite", name, wants[name], wants[name], True, True, why) for name, why in (unread or {}).items()]
+    for name, why in (unread or {}).items():
+        steps.append(Step("rewrite", name, wants.get(name, ""), wants.get(name, ""), True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 
 
