@@ -6,10 +6,13 @@ Belongs here: how a source writes numbers (pure). Does not: casts (measures).
 import re
 from dataclasses import dataclass
 
+from lakehouse_assets.checks.patterns import LONGEST
 from lakehouse_assets.checks.sql.text import literal
 
 THOUSANDS = (".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+# A comma that may be before the fraction or between thousands.
+LOOKS_LIKE_EITHER = "^ *[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+ *$"
 # A decimal comma, with or without points between thousands.
 LOOKS_LIKE_COMMA = "^ *[+-]?([0-9]+|[0-9]{1,3}([.][0-9]{3})+),[0-9]+ *$"
 
@@ -56,14 +59,16 @@ class NumberMarks:
             raise ValueError(f"decimal and thousands are both {self.decimal!r}; is decimal {other!r}?")
 
     def as_plain(self, text: str) -> str:
-        """Return SQL of a number's text as Spark casts it; NULL where the marks are in wrong places. A text without any mark
-        stays. ``text``: SQL.
+        """Return SQL of a number's text as Spark casts it; NULL where the marks are in wrong places, and of a text with more
+        than 4096 characters. A text without any mark stays. ``text``: SQL.
         """
         if self.are_plain:
             return text
         plain = f"translate(trim({text}), {literal(self._marks)}, '.')"
+        # A longer text is no number. In an expression, a search in it would be an error.
         return (
-            f"CASE WHEN {text} RLIKE {literal(f'^[^.{self._marks}]*$')} THEN {text}"
+            f"CASE WHEN length({text}) > {LONGEST} THEN NULL"
+            f" WHEN {text} RLIKE {literal(f'^[^.{self._marks}]*$')} THEN {text}"
             f" WHEN {text} RLIKE {literal(self._form)} THEN {plain} END"
         )
 
@@ -73,6 +78,8 @@ class NumberMarks:
         >>> NumberMarks(",", ".").plain_text("1.013,8"), NumberMarks(",", ".").plain_text("1.0,5")
         ('1013.8', None)
         """
+        if not self.are_plain and len(text) > LONGEST:
+            return None
         if self.are_plain or not set(text) & {".", *self._marks}:
             return text
         table = str.maketrans(self.decimal, ".", self.thousands or "")

@@ -3,7 +3,7 @@
 Belongs here: a declared column's value, and whether its cast failed. Does not: checks, or writing.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -52,7 +52,7 @@ def typed_columns(spec: TableContract, available: Collection[str]) -> list[Typed
 
 def _typed(spec: TableContract, name: str, column: Column, available: Collection[str]) -> TypedColumn:
     stored = [identifier(safe) for safe in map(safe_name, spec.source_columns(name)) if safe.lower() in available]
-    text = stored[0] if len(stored) == 1 else f"coalesce({', '.join(stored)})" if stored else "CAST(NULL AS STRING)"
+    text = _first_value(spec, column, stored)
     value, again = identifier(name), identifier(f"_raw_{name}")
     cast = _cast(spec, column, _without_nulls(spec, text))
     has_text = f"({_without_nulls(spec, again)}) IS NOT NULL"
@@ -66,6 +66,16 @@ def _typed(spec: TableContract, name: str, column: Column, available: Collection
     failed = f"({has_text} AND (({before}) IS NULL OR ({value} IS NULL AND ({_substitute(column.expr, before)}) IS NOT NULL)))"
     result = f"try_cast({_substitute(column.expr, cast)} AS {column.type})"
     return TypedColumn(name, within_calendar(column.type, result), failed, text)
+
+
+def _first_value(spec: TableContract, column: Column, stored: Sequence[str]) -> str:
+    """Return SQL of the first of these texts that is a value; if none is, of the first that is not NULL."""
+    if len(stored) < 2:
+        return stored[0] if stored else "CAST(NULL AS STRING)"
+    values = [_without_nulls(spec, text) for text in stored]
+    if column.type not in TEXT:
+        values = [f"CASE WHEN trim({text}) <> '' THEN {value} END" for text, value in zip(stored, values, strict=True)]
+    return f"coalesce({', '.join(dict.fromkeys([*values, *stored]))})"
 
 
 def _without_nulls(spec: TableContract, text: str) -> str:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.measures.typed import typed_columns
@@ -110,7 +111,12 @@ NO_VALUE = [None, "NA", "-999"]
 def cast(spark, spec: TableSpec, texts: list[str | None]) -> list[tuple[Any, bool]]:
     """Of each text the value, and whether it is a reason."""
     rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, v string")
-    [column] = [column for column in typed_columns(spec, ["v"]) if column.name == "v"]
+    return cast_rows(spec, rows, ["v"])
+
+
+def cast_rows(spec: TableSpec, rows: DataFrame, stored: list[str]) -> list[tuple[Any, bool]]:
+    """Return of each row the value of column `v`, and whether it is a reason. ``stored``: the columns of bronze."""
+    [column] = [column for column in typed_columns(spec, stored) if column.name == "v"]
     typed = rows.selectExpr("n", f"{column.value} AS v", f"{column.raw} AS _raw_v")
     cells = typed.selectExpr("n", "v", f"coalesce({column.failed}, FALSE) AS failed").toArrow().to_pylist()
     return [(row["v"], row["failed"]) for row in sorted(cells, key=lambda row: row["n"])]
@@ -161,6 +167,32 @@ def test_numbers_with_the_marks_of_the_source(spark, kind, marks, texts):
     )  # fmt: skip
     values = dict(zip(texts, cast(spark, spec, [*texts]), strict=True))
     assert values == {text: (None, True) if value is BAD else (value, False) for text, value in texts.items()}
+
+
+def test_a_long_text_fails_the_cast_of_its_own_row_only(spark):
+    spec = readings(
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", **GROUPS, "nulls": ["NA"]},
+        columns={"id": "int", "v": {"type": "double", "expr": "value * 10"}}, key=["id"], last_modified=None, checks=[],
+    )  # fmt: skip
+    assert cast(spark, spec, ["1,5", "1," + "5" * 4096, "x" * 5000]) == [(15.0, False), (None, True), (None, True)]
+
+
+FIRST_VALUES: list[tuple[str, list[tuple[str | None, str | None, Any]]]] = [
+    ("int", [("1", "2", 1), (None, "2", 2), ("NA", "2", 2), ("", "2", 2), (" ", "2", 2), ("x", "2", BAD), ("NA", None, None),
+             ("", "NA", None), (None, "x", BAD), (None, None, None)]),
+    ("string", [("a", "b", "a"), (None, "b", "b"), ("NA", "b", "b"), ("", "b", ""), ("NA", "NA", None), (None, None, None)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "texts"), FIRST_VALUES, ids=[kind for kind, _ in FIRST_VALUES])
+def test_the_first_name_with_a_value_is_read(spark, kind, texts):
+    spec = readings(
+        source={"kind": "files", "path": "readings/{window:%Y-%m-%d}.csv", "format": "csv", "nulls": ["NA"]},
+        columns={"id": "int", "v": {"type": kind, "from": ["New", "Old"]}}, key=["id"], last_modified=None, checks=[],
+    )  # fmt: skip
+    rows = spark.createDataFrame([(n, new, old) for n, (new, old, _) in enumerate(texts)], "n int, New string, Old string")
+    wanted = [(None, True) if value is BAD else (value, False) for _, _, value in texts]
+    assert cast_rows(spec, rows, ["New", "Old"]) == wanted
 
 
 @pytest.mark.parametrize(
