@@ -5,7 +5,7 @@ Belongs here: SQL of when an addition applies, and its text, which quotes no val
 
 from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.number_marks import LOOKS_LIKE_COMMA, NumberMarks, is_number
+from lakehouse_assets.contracts.number_marks import LOOKS_LIKE_COMMA, LOOKS_LIKE_EITHER, NumberMarks, is_number
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.measures.scan import READABLE
@@ -46,11 +46,14 @@ def count_record_kinds(spec: TableContract) -> dict[str, dict[str, str]]:
 
 
 def number_hints(spec: TableContract, column: Column, raw: str) -> Hints:
-    """Return what names the key for decimal commas; nothing where that key does not apply. ``raw``: SQL of the text."""
+    """Return what names the keys for commas in numbers; nothing where that key does not apply. ``raw``: SQL of the text."""
     is_text = isinstance(spec.source, FilesSource) and spec.source.format in ("csv", "fixed")
     if not (is_text and is_number(column.type) and NumberMarks.of(spec.source).are_plain):
         return ()
-    return ((f"{raw} RLIKE {literal(LOOKS_LIKE_COMMA)}", ": is source.decimal ','?"),)
+    return (
+        (f"{raw} RLIKE {literal(LOOKS_LIKE_EITHER)}", ": is source.decimal or source.thousands ',' in all files?"),
+        (f"{raw} RLIKE {literal(LOOKS_LIKE_COMMA)}", ": is source.decimal ',' in all files?"),
+    )
 
 
 def with_hints(message: str, hints: Hints) -> str:

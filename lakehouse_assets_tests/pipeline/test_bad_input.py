@@ -157,12 +157,13 @@ def test_reasons_name_the_kind_of_an_unreadable_record(faulty, day, messages):
 def test_a_failed_cast_names_the_key_for_decimal_commas(spark, settings):
     columns = {"sensor": {"type": "string", "pii": True}, "hour": "int", "value": "decimal(12,3)"}
     spec = readings(columns=columns, key=["hour"], last_modified=None, checks=[])
-    land_bytes(settings, 1, b'sensor,hour,value\na,1,"1.013,847"\nb,2,x\n')
+    land_bytes(settings, 1, b'sensor,hour,value\na,1,"1.013,847"\nb,2,x\nc,3,"1,234"\n')
     heal(spark, settings, [1], spec)
     reasons = [reason for row in rows_in_quarantine(settings, 1) for reason in row["reasons"]]
     assert sorted((reason["message"], reason["value"]) for reason in reasons) == [
         ("value can be read as decimal(12,3)", MASKED),
-        ("value can be read as decimal(12,3): is source.decimal ','?", MASKED),
+        ("value can be read as decimal(12,3): is source.decimal ',' in all files?", MASKED),
+        ("value can be read as decimal(12,3): is source.decimal or source.thousands ',' in all files?", MASKED),
     ]
 
 
