@@ -80,15 +80,10 @@ def find_largest_sum(
     comparable = past
     if sizes and method >= EQUAL_TERMS:
         size = np.array([sizes.get(r.key, 0.0) for r in results], dtype=float)
-        then = history.matrix([(r.key, SIZE) for r in results])[order]
-        sampling, both_sides = np.full(now.size, SAMPLING["ks"]), np.ones(now.size, dtype=bool)
-        comparable = rescale(past, then, size, sampling, both_sides)
+        comparable = _as_if_of_size(past, history.matrix([(r.key, SIZE) for r in results])[order], size)
     mean, spread = np.nanmean(comparable, axis=0), np.maximum(np.nanstd(comparable, axis=0), 1e-3)
     rows = (np.vstack([comparable, now]) - mean) / spread
-    sums_of = {length: _moving_sums(rows, length) for length in spec.lasting_over}
-    if method >= EQUAL_TERMS:
-        # Of a length that is longer than most of the history too few sums are known to rank one among them.
-        sums_of = {length: sums for length, sums in sums_of.items() if (~np.isnan(sums[:-1])).any(axis=1).sum() >= needed}
+    sums_of = _sums_by_length(rows, spec.lasting_over, needed if method >= EQUAL_TERMS else 0)
     if not sums_of:
         return None
     sums = np.hstack(list(sums_of.values()))
@@ -101,12 +96,28 @@ def find_largest_sum(
     p_value = 1.0
     if abs(average) > spec.min_effect / 2:
         p_value = conformal_p_value(past_maxima(scores[:-1], method), float(row_maxima(scores[-1:])[0]))
-    times = [*(labels[index] for index in order), window]
+    run = _count_run(column * np.sign(average), length)
+    return MovingSum(*worst.key, p_value, run, round(average, 9), [*before, window][-run])
+
+
+def _as_if_of_size(past: Floats, sizes: Floats, size: Floats) -> Floats:
+    """The signed distances of past windows as if each had as many values as now. (windows, m), (windows, m), (m,)."""
+    return rescale(past, sizes, size, np.full(size.size, SAMPLING["ks"]), np.ones(size.size, dtype=bool))
+
+
+def _sums_by_length(rows: Floats, lengths: Sequence[int], needed: int) -> dict[int, Floats]:
+    """`_moving_sums` by length. Left out are lengths of which fewer past sums are known than one needs to be ranked among."""
+    sums_of = {length: _moving_sums(rows, length) for length in lengths}
+    return {length: sums for length, sums in sums_of.items() if (~np.isnan(sums[:-1])).any(axis=1).sum() >= needed}
+
+
+def _count_run(column: Floats, length: int) -> int:
+    """How many of the last windows are off to the side of the sum, without a break; ``column``: above 0 on that side."""
     run = 1
     # Within the sum any window on that side belongs to the run; before it, one that is off by a deviation.
-    while run < len(times) and column[-run - 1] * np.sign(average) >= (1e-9 if run < length else 1.0):
+    while run < len(column) and column[-run - 1] >= (1e-9 if run < length else 1.0):
         run += 1
-    return MovingSum(*worst.key, p_value, run, round(average, 9), times[-run])
+    return run
 
 
 def _moving_sums(rows: Floats, length: int) -> Floats:
