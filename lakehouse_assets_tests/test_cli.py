@@ -474,18 +474,26 @@ def test_rejudging_lists_only_the_named_windows(monkeypatch, empty_lake):
     assert [re.findall(r"2013-01-\d\d", line)[0] for line in lines if "2013-01-" in line] == ["2013-01-01", "2013-01-02"]
 
 
+WARNED = {"verdict": "published_with_warnings", "counts": Counts(9, 6, 0, 3, 0)}
+
+
 @pytest.mark.parametrize(
-    ("verdict", "counts", "line"),
+    ("before", "verdict", "counts", "line"),
     [
-        ("quarantined", Counts(9, 0, 0, 9, 0), "nothing changed: the window is still quarantined (9 rows)"),
-        ("published_with_warnings", Counts(40, 0, 0, 40, 0), "0 of 40 rows published, 40 still in quarantine"),
-        ("published", Counts(9, 9, 0, 0, 0), "9 of 9 rows published"),
+        ({}, "quarantined", Counts(9, 0, 0, 9, 0), "nothing changed: the window is still quarantined (9 rows)"),
+        (WARNED, "quarantined", Counts(9, 0, 0, 9, 0), "the window is now quarantined as a whole: its 6 published rows leave"),
+        (WARNED | {"extraction_seq": 2}, "quarantined", Counts(9, 0, 0, 9, 0), "nothing changed: "),
+        (WARNED | {"superseded_by": "x"}, "quarantined", Counts(9, 0, 0, 9, 0), "nothing changed: "),
+        ({}, "published_with_warnings", Counts(40, 0, 0, 40, 0), "0 of 40 rows published, 40 still in quarantine"),
+        (WARNED, "published", Counts(9, 9, 0, 0, 0), "9 of 9 rows published"),
     ],
 )
-def test_a_release_ends_with_what_it_published(monkeypatch, verdict, counts, line):
+def test_a_release_ends_with_what_it_published_or_withdrew(monkeypatch, before, verdict, counts, line):
     day = datetime(2013, 1, 1, tzinfo=UTC)
-    released = logbook.decided(1, "weather", p_extracted_at=day, kind="released", verdict=verdict, counts=counts)
-    logbook.write(Settings.from_environment(), [released])
+    first = {"verdict": "quarantined", "counts": Counts(9, 0, 0, 9, 0)} | before
+    decisions = [logbook.decided(1, "weather", p_extracted_at=day, **first)]
+    decisions.append(logbook.decided(2, "weather", p_extracted_at=day, kind="released", verdict=verdict, counts=counts))
+    logbook.write(Settings.from_environment(), decisions)
     monkeypatch.setattr("lakehouse_assets.cli.common.open_dagster", lambda _: nullcontext((None, None)))
     monkeypatch.setattr(operation_job, "run_job", lambda *_: None)
     monkeypatch.setattr(foreground.ForegroundRun, "run", lambda _: None)

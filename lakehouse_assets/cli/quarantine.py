@@ -90,7 +90,7 @@ def quarantine_release(
     decisions = _run("release_quarantine", table, window, because, by, seq, override=override or [], teach=joins)
     released = [d for d in decisions if d.kind == "released" and d.applied_at is not None and seq in (0, d.extraction_seq)]
     if released:
-        terminal.out.print(describe_release(max(released, key=lambda d: d.number)))
+        terminal.out.print(describe_release(max(released, key=lambda d: d.number), decisions))
 
 
 @quarantine_app.command("discard")
