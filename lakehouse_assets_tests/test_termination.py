@@ -5,6 +5,8 @@ Belongs here: the line, the code, and the errors that stay what they are. Does n
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -12,12 +14,35 @@ from lakehouse_assets import cli
 from lakehouse_assets.cli import termination
 from lakehouse_assets.errors import MaskedError, RefusedError, RunFailedError
 
+WAITING = """
+import sys, time
+from lakehouse_assets import cli
+
+@cli.app.command("wait")
+def wait():
+    try:
+        print("waiting", flush=True)
+        time.sleep(60)
+    finally:
+        print("cleaned up", flush=True)
+
+def execute_elsewhere(_):
+    try:
+        wait()
+    except KeyboardInterrupt:  # it cancels the worker's command, which ends with this code
+        return 130
+
+if sys.argv[1] == "elsewhere":
+    cli.execute_elsewhere = execute_elsewhere
+cli.main()
+"""
+
 
 class Interrupted(BaseException):
     """Dagster's interrupt: no Exception."""
 
 
-def ending_with(monkeypatch, error: BaseException, number: int):
+def ending_with(monkeypatch, error: BaseException, number: int, command: str = "verdicts"):
     """Let the command get a signal, whose handler raises as Dagster's do, and end with this error."""
 
     def handle(*_):
@@ -33,7 +58,7 @@ def ending_with(monkeypatch, error: BaseException, number: int):
             signal.signal(number, before)
 
     monkeypatch.setattr(cli, "app", app)
-    monkeypatch.setattr("sys.argv", ["lakehouse", "verdicts"])
+    monkeypatch.setattr("sys.argv", ["lakehouse", command])
     cli.main()
 
 
@@ -61,3 +86,25 @@ def test_another_signal_is_no_sigterm(monkeypatch):
     assert ended.value.code == 130
     with pytest.raises(KeyboardInterrupt):
         ending_with(monkeypatch, KeyboardInterrupt(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("command", ["wait", "elsewhere"])
+def test_sigterm_ends_a_process_that_waits_as_ctrl_c_does(command):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (143, "cleaned up\n", "ended by SIGTERM\n")
+
+
+def test_a_stream_that_failed_ends_with_its_error_also_after_sigterm(monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        ending_with(monkeypatch, RunFailedError("readings: the disk is full"), signal.SIGTERM, "stream")
+    assert ended.value.code == RunFailedError.exit_code
+    assert "the disk is full" in capsys.readouterr().err

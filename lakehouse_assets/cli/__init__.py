@@ -3,6 +3,7 @@
 Belongs here: arguments, tables on the terminal, JSON. Does not: anything that another room could do.
 """
 
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -20,6 +21,7 @@ from lakehouse_assets.cli.contract import contract_app
 from lakehouse_assets.cli.drift import drift_app
 from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
+from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.cli.new import new
 from lakehouse_assets.cli.on_worker import execute_elsewhere
 from lakehouse_assets.cli.quality_pages import pages
@@ -198,7 +200,8 @@ def rebuild(table: str, as_json: terminal.AsJson = False) -> None:
 
 def main() -> None:
     """Run the command. An error of ours ends with its exit code and one clear message; SIGTERM with code 143 and one line."""
-    with note_signals() as signals:
+    is_own = sys.argv[1:2] == ["stream"] or WITHIN in os.environ  # a worker's process ends by SIGTERM
+    with note_signals(is_own) as signals:
         try:
             _execute()
         except BaseException as error:

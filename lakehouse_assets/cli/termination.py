@@ -1,6 +1,7 @@
 """The end of a command by SIGTERM: one line, whatever the libraries that run just then raise.
 
-Belongs here: noticing the signal, and the exit code. Does not: what a stream does with it (stream), other errors (main).
+Belongs here: handling and noticing the signal, and the exit code. Does not: what a stream does with it (stream), other
+errors (main).
 """
 
 import os
@@ -8,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from lakehouse_assets.errors import LakehouseError, MaskedError, RunFailedError
 
@@ -39,9 +41,11 @@ class Signals:
 
 
 @contextmanager
-def note_signals() -> Iterator[Signals]:
-    """Note signals within the block; none in a thread, or where another program notes them."""
-    if threading.current_thread() is not threading.main_thread():
+def note_signals(is_own: bool = False) -> Iterator[Signals]:
+    """Note signals within the block, where SIGTERM interrupts as Ctrl-C does. None are noted in a thread, where another program
+    notes them, or if the command ends by a signal in a way of its own (``is_own``).
+    """
+    if is_own or threading.current_thread() is not threading.main_thread():
         yield Signals(None)
         return
     reading, writing = os.pipe()
@@ -51,9 +55,31 @@ def note_signals() -> Iterator[Signals]:
     try:
         if before != -1:
             signal.set_wakeup_fd(before)
-        yield Signals(reading if before == -1 else None)
+        with _interrupting():
+            yield Signals(reading if before == -1 else None)
     finally:
         if before == -1:
             signal.set_wakeup_fd(-1)
         os.close(reading)
         os.close(writing)
+
+
+@contextmanager
+def _interrupting() -> Iterator[None]:
+    """Within the block, SIGTERM does what Ctrl-C does just then; where it is handled already, it stays so."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(number, frame)
+        return
+    raise KeyboardInterrupt
