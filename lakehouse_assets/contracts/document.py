@@ -4,7 +4,7 @@ Belongs here: YAML documents and positions. Does not: their content (source_map,
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,12 +32,12 @@ MOST_DIGITS = 38
 class _Strict(yaml.SafeLoader):
     """YAML without its traps: a key given twice, an anchor, an alias, a tag, a merge key or an endless number is an error.
 
-    ``bad_dates``: lines and texts of words that look like a date and are none; they are read as texts.
+    ``bad_dates``: words that look like a date and are none, each with why; they are read as texts.
     """
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
-        self.bad_dates: list[tuple[int, str]] = []
+        self.bad_dates: list[tuple[yaml.ScalarNode, str]] = []
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "timestamp", "merge")]
@@ -77,7 +77,7 @@ class _Strict(yaml.SafeLoader):
         try:
             return super().construct_yaml_timestamp(node)
         except ValueError as error:
-            self.bad_dates.append((node.start_mark.line + 1, f"{node.value}: {error}"))
+            self.bad_dates.append((node, f"{node.value}: {error}"))
             return node.value
 
 
@@ -89,11 +89,14 @@ for _tag, _pattern, _first in PLAIN:
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML document: ``data`` as Python values, ``node`` with the positions."""
+    """One YAML document: ``data`` as Python values, ``node`` with the positions. ``bad_dates``: the keys of dates that do not
+    exist.
+    """
 
     path: Path
     node: yaml.Node | None
     data: Any
+    bad_dates: tuple[tuple[str | int, ...], ...] = ()
 
     def at(self, keys: Sequence[str | int]) -> str:
         """Return ``file:line`` of the deepest existing key; other keys (a check's kind) are skipped."""
@@ -145,9 +148,12 @@ def read_text(text: str, path: Path | str, dates_as_texts: bool = False) -> tupl
             documents = []
             while loader.check_node():
                 node = loader.get_node()
-                documents.append(Document(Path(path), node, loader.construct_document(node) if node else None))
+                data = loader.construct_document(node) if node else None
+                dates = tuple(_keys_of([date for date, _ in loader.bad_dates], node))
+                documents.append(Document(Path(path), node, data, dates))
             if loader.bad_dates and not dates_as_texts:
-                raise ConfigError("\n".join(f"{path}:{line}: {problem}" for line, problem in sorted(loader.bad_dates)))
+                lines = sorted((date.start_mark.line + 1, problem) for date, problem in loader.bad_dates)
+                raise ConfigError("\n".join(f"{path}:{line}: {problem}" for line, problem in lines))
             return tuple(documents)
         finally:
             loader.dispose()
@@ -158,6 +164,20 @@ def read_text(text: str, path: Path | str, dates_as_texts: bool = False) -> tupl
         raise ConfigError(f"{path}:1: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}:1: the YAML is nested too deeply") from None
+
+
+def _keys_of(
+    values: Collection[yaml.Node], node: yaml.Node | None, keys: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
+    """Yield the keys of each of these values below a node."""
+    if any(node is value for value in values):
+        yield keys
+    if values and isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            yield from _keys_of(values, value, (*keys, str(name.value)))
+    if values and isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _keys_of(values, value, (*keys, index))
 
 
 def _child(node: yaml.Node | None, key: str | int) -> tuple[int, yaml.Node] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.mistakes import Keys
+from lakehouse_assets.contracts.mistakes import Keys, dotted
 from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets.contracts.sharing import Shared, resolve_attributes
 from lakehouse_assets.contracts.source_map import SourceMap, read_shared_files, shared_with_guards, table_mistakes
@@ -148,7 +148,7 @@ def _read_file(file: Path, variables: Mapping[str, str], make: Make, sorting: _S
         documents = read_documents(file)
     except ConfigError as error:
         lines = str(error).split("\n")
-        sorting.stop(file.parent.name, file, [*lines, *_other_mistakes(file, variables, lines)])
+        sorting.stop(file.parent.name, file, [*lines, *_other_mistakes(file, variables)])
         return
     if not any(document.data for document in documents):
         sorting.stop(file.parent.name, file, [f"{file}:1: {EMPTY}"])
@@ -171,16 +171,20 @@ def _read_file(file: Path, variables: Mapping[str, str], make: Make, sorting: _S
             sorting.stop(name, file, str(error).split("\n"))
 
 
-def _other_mistakes(file: Path, variables: Mapping[str, str], lines: Sequence[str]) -> list[str]:
-    """Return the mistakes of a file besides dates that do not exist, whose ``lines`` are known; none if it is no YAML."""
-    locations = tuple(f"{line.partition(': ')[0]}: " for line in lines)
+def _other_mistakes(file: Path, variables: Mapping[str, str]) -> list[str]:
+    """Return the mistakes of a file besides dates that do not exist; none if it is no YAML."""
     try:
         documents = read_documents(file, dates_as_texts=True)
         shared = read_shared_files(file.parent, variables)
     except ConfigError:
         return []
     declared = (each for each in documents if isinstance(each.data, dict) and each.data.get("type") in (*OURS, *GUARDS))
-    return [text for each in declared for text in table_mistakes(each, shared) if not text.startswith(locations)]
+    return [text for each in declared for text in table_mistakes(each, shared) if not _is_of_bad_date(text, each)]
+
+
+def _is_of_bad_date(line: str, document: Document) -> bool:
+    """Whether a mistake is that of a key whose date does not exist."""
+    return any(line.startswith(f"{document.at(keys)}: {dotted(keys[1:])}: ") for keys in document.bad_dates)
 
 
 def _name_of(document: Document) -> str | None:

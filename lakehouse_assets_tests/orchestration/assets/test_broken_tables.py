@@ -63,6 +63,14 @@ def test_dates_that_do_not_exist_hide_no_other_mistake(tmp_path):
     assert all(":5: " in line for line in broken.mistakes if "2024" in line or "extraction" in line)
 
 
+def test_a_date_that_does_not_exist_hides_no_other_mistake_of_its_line(tmp_path):
+    text = WRONG.replace("duoble", "double").replace("daily, start: 2024-01-01", "dayly, start: 2024-02-30")
+    (broken,) = read(write(tmp_path, wrong=text)).broken
+    date, cadence = [line.removeprefix(f"{tmp_path}/wrong/defs.yaml:") for line in broken.mistakes]
+    assert date == "5: 2024-02-30: day is out of range for month"
+    assert cadence.startswith("5: extraction.cadence: ")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
