@@ -31,6 +31,7 @@ from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.healing import foreground
 from lakehouse_assets.orchestration.jobs import operation_job
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.storage.baseline import BaselineEvent, log_baseline_event, write_profiles
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import PROJECT_ROOT
@@ -178,6 +179,24 @@ def test_a_column_that_only_the_newest_file_lacks_is_a_note(empty_lake):
     assert result.exit_code == 0, result.output
     (humid,) = [line for line in result.stdout.splitlines() if "columns.humidity_percent:" in line]
     assert humid.endswith("2013-01-02 has no column 'humid'; 2013-01-01 has it")
+
+
+@pytest.mark.parametrize(("unreadable", "mistakes"), [("2013-01-01", 1), ("2013-01-02", 0)])
+def test_a_window_that_cannot_be_read_hides_no_finding(empty_lake, monkeypatch, unreadable, mistakes):
+    folder = empty_lake / "landing" / "weather"
+    folder.mkdir()
+    columns_of = FilesReader.columns
+
+    def columns(self, window):
+        if window.key == unreadable:
+            raise SourceError("this version has expired")
+        return columns_of(self, window)
+
+    monkeypatch.setattr(FilesReader, "columns", columns)
+    for day in ("2013-01-01", "2013-01-02"):
+        (folder / f"{day}.csv").write_text(f"origin,time_hour\nJFK,{day}T00:00:00Z\n")
+    found, _ = validate.source_findings(common.load_all_tables().tables, Settings.from_environment())
+    assert len([line for line in found if "columns.humidity_percent:" in line]) == mistakes
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Belongs here: what `check validate` reports beyond the YAML itself. Does not: th
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -90,28 +91,30 @@ def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple
         try:
             arrived = sorted(source.fingerprints(windows))
             notes += _file_notes(table, settings, windows, arrived)
+            columns = source.columns(arrived[-1]) if arrived else ()
         except (SourceError, EnvironmentMissing):
             continue  # nothing has landed yet, or no database is configured here: nothing to compare with
-        if arrived:
-            lacking, lacking_newest = _column_findings(table, source, arrived)
+        if columns:
+            lacking, lacking_newest = _column_findings(table, source, arrived, columns)
             mistakes += lacking
             notes += lacking_newest
     return mistakes, notes
 
 
-def _column_findings(table: WrittenTable, source: Source, arrived: Sequence[Window]) -> tuple[list[str], list[str]]:
-    """Return the mistakes and notes about declared columns that the newest window lacks."""
+def _column_findings(
+    table: WrittenTable, source: Source, arrived: Sequence[Window], columns: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the mistakes and notes about declared columns that are not among the newest window's ``columns``."""
     spec, newest = table.spec, arrived[-1]
     mistakes: list[str] = []
     notes: list[str] = []
-    columns = source.columns(newest)
     earlier: dict[str, Window] | None = None
     shown = columns
     if spec.pii_columns and has_no_header(columns, spec.all_source_columns):
         shown = numbered(columns)
     for name in spec.columns:
         wanted = spec.source_columns(name)
-        if columns and not set(wanted) & set(columns):
+        if not set(wanted) & set(columns):
             earlier = _earlier_columns(source, arrived[:-1]) if earlier is None else earlier
             location, key = table.source_map.locate(["columns", name])
             text = f"{location}: {key}: {newest.key} has no column {any_of(wanted)}"
@@ -123,9 +126,12 @@ def _column_findings(table: WrittenTable, source: Source, arrived: Sequence[Wind
 
 
 def _earlier_columns(source: Source, windows: Sequence[Window]) -> dict[str, Window]:
-    """Return the columns of some windows, each with a window that has it."""
-    compared = [*windows[:1], *windows[1:][-COMPARED:]]
-    return {column: window for window in compared for column in source.columns(window)}
+    """Return the columns of some windows, each with a window that has it. Windows that cannot be read have none."""
+    earlier: dict[str, Window] = {}
+    for window in [*windows[:1], *windows[1:][-COMPARED:]]:
+        with suppress(SourceError):  # of a Delta table, say, an old version expires
+            earlier |= dict.fromkeys(source.columns(window), window)
+    return earlier
 
 
 def _file_notes(table: WrittenTable, settings: Settings, windows: Sequence[Window], arrived: Sequence[Window]) -> Iterator[str]:
