@@ -13,6 +13,10 @@ from lakehouse_assets.decisions.schema.comparison import delta_widens
 
 Columns = Sequence[tuple[str, str]]
 LOSSES = "bronze has no value, since no source ever brought it: its values are lost; copy them elsewhere first"
+ANOTHER_CONTRACT = (
+    "the table was made by another contract (other columns, keys, casts, nulls or derived columns): values are made anew from "
+    "bronze"
+)
 ORDER = ("rename", "drop", "widen", "rewrite", "add", "lay out")
 
 
@@ -52,9 +56,9 @@ def migration(
 ) -> list[Step]:
     """The steps from the table's columns to the promised ones. ``renames``: old name → new. ``filled``: promised columns of
     which bronze has values. ``foreign``: the table's columns of which it has none. ``same_values``: the table was made by the
-    contract of today, columns apart. ``layout``: how its files lie, and how they should, as text. ``unread``: columns with
-    values that the contract no longer reads, and why; `*`: numbers that it reads otherwise. Raises ValueError for an impossible
-    rename.
+    contract of today; also another column makes it another contract. ``layout``: how its files lie, and how they should, as
+    text. ``unread``: columns with values that the contract no longer reads, and why; `*`: numbers that it reads otherwise.
+    Raises ValueError for an impossible rename.
     """
     has, wants = dict(table), dict(promised)
     steps = [_rename(old, new, has, wants, foreign) for old, new in renames.items()]
@@ -77,11 +81,10 @@ def migration(
     was, becomes = layout
     if was != becomes:
         steps.append(Step("lay out", "*", was, becomes, True, True, "the files are written anew from bronze; no value changes"))
-    if not steps and [name for name, _ in table] != [name for name, _ in promised]:
+    if not same_values:
+        steps.append(Step("rewrite", "*", "", "", True, True, ANOTHER_CONTRACT))
+    elif not steps and [name for name, _ in table] != [name for name, _ in promised]:
         steps.append(Step("rewrite", "*", "", "", True, True, "the columns stand in another order"))
-    if not same_values and not any(step.action == "rewrite" for step in steps):
-        why = "what the contract says of keys, casts, nulls or derived columns has changed: values are made anew from bronze"
-        steps.append(Step("rewrite", "*", "", "", True, True, why))
     for name, why in (unread or {}).items():
         steps.append(Step("rewrite", name, wants.get(name, ""), wants.get(name, ""), True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))

@@ -86,6 +86,9 @@ def test_a_changed_key_is_in_the_plan_beside_other_steps():
     names = [("id", "int"), ("n", "int")]
     steps = migration([("id", "int")], names, {}, (), same_values=False)
     assert [(step.action, step.column, step.rewrites) for step in steps] == [("rewrite", "*", True), ("add", "n", False)]
-    assert "keys" in steps[0].why
+    # Another column makes another contract, too: the step is true of both.
+    assert "other columns, keys" in steps[0].why
+    steps = migration([("id", "int")], [("id", "string")], {}, (), same_values=False)
+    assert [(step.action, step.column) for step in steps] == [("rewrite", "id"), ("rewrite", "*")]
     moved = migration(names, names[::-1], {}, set(), same_values=False)
-    assert [step.action for step in moved] == ["rewrite"]
+    assert [(step.action, "keys" in step.why) for step in moved] == [("rewrite", True)]
