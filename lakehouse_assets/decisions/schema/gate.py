@@ -48,7 +48,8 @@ def schema_outcomes(
         if differences:
             outcomes.append(schema_outcome(CHECKS[kind], differences, _text(kind, differences, spec)))
     ignored = [d for d in planned.comparison.differences if d.kind == "new" and d.outcome == "accepted"]
-    if ignored and not spec.pii_columns:  # without a header, names may be personal values
+    is_reported = any(outcome.check == CHECKS["new"] for outcome in outcomes)
+    if ignored and not is_reported and not spec.pii_columns:  # without a header, names may be personal values
         names = first_of([source_name(d.path) for d in ignored], NAMED)
         outcomes.append(Outcome(CHECKS["new"], "schema", "info", "passed", "none", 0, f"not declared, left in bronze: {names}"))
     return outcomes

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.decisions import gate
 from lakehouse_assets.decisions.naming import examples_of, first_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
+from lakehouse_assets.orchestration.assets.metadata import drift_metadata, last_observed, samples_markdown
 from lakehouse_assets.pipeline.gold import GoldPublished
 from lakehouse_assets.reports.check_text import describe_check
 from lakehouse_assets.reports.markdown import escape_controls, table
@@ -80,8 +80,8 @@ def check_results(
             metadata["windows_not_judged"] = len(not_judged)
         if spec.name == "drift":
             metadata |= _drift(decisions, failed)
-        if of_check and of_check[-1][1]["observed"]:
-            metadata["observed_last"] = dg.MetadataValue.json(of_check[-1][1]["observed"])
+        if observed := last_observed([o for _, o in of_check]):
+            metadata["observed_last"] = dg.MetadataValue.json(observed)
         if skipped:
             rows = [(window, o["message"]) for window, o in skipped]
             metadata |= {"windows_skipped": len(skipped), "skipped": dg.MetadataValue.md(table(("window", "why"), rows, SHOWN))}

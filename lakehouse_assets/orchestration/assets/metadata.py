@@ -19,6 +19,12 @@ from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
 
 
+def last_observed(outcomes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what the last failed outcome observed; of passed ones, the last that observed something."""
+    bad = [outcome for outcome in outcomes if outcome["status"] in ("failed", "error")]
+    return next((outcome["observed"] for outcome in reversed(bad or outcomes) if outcome["observed"]), {})
+
+
 def _column(
     name: str, kind: str, description: str | None, unit: str | None = None, tags: Mapping[str, str] | None = None
 ) -> dg.TableColumn:

@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.naming import examples_of
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets.metadata import drift_metadata, samples_markdown
+from lakehouse_assets.orchestration.assets.metadata import drift_metadata, last_observed, samples_markdown
 from lakehouse_assets.orchestration.assets.partition_checks import count_unseen, looked_at, partition_result
 from lakehouse_assets.orchestration.assets.partitions import partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_spec
@@ -137,8 +137,8 @@ def window_result(
     if not outcomes and not (declared.name in SILENT and decision.checks):
         return NOT_JUDGED
     metadata: dict[str, Any] = {"window": window, "verdict": decision.verdict, "extraction_seq": decision.extraction_seq}
-    if outcomes and outcomes[-1]["observed"]:
-        metadata["observed"] = dg.MetadataValue.json(outcomes[-1]["observed"])
+    if observed := last_observed(outcomes):
+        metadata["observed"] = dg.MetadataValue.json(observed)
     if declared.name == "drift" and decision.drift:
         metadata |= drift_metadata(decision.drift)
     if bad:
@@ -151,7 +151,8 @@ def window_result(
         metadata["what_to_do"] = dg.MetadataValue.md(advice)
         if declared.name == "source_columns" and (differences := schema_differences({window: decision})):
             metadata["diff"] = diff_table(differences)
-    text = "; ".join(dict.fromkeys(o["message"] for o in bad)) if bad else "passed"
+    notes = [o["message"] for o in outcomes if o["kind"] == "schema" and o["status"] == "passed" and o["message"]]
+    text = "; ".join(dict.fromkeys(o["message"] for o in bad) if bad else ["passed", *notes])
     is_severe = any(o["severity"] == "critical" for o in bad)
     return dg.AssetCheckResult(
         check_name=declared.name,

@@ -56,6 +56,15 @@ def test_ignored_columns_are_named_by_a_check_that_passes():
     assert outcomes(effective_table(readings(**personal), []), batch(1, names=("Tariff",))) == {}
 
 
+def test_ignored_columns_are_not_named_beside_new_columns_that_fail(monkeypatch):
+    spec, record = effective_table(readings(), []), batch(1, names=("note", "tariff"))
+    planned = plan(spec, record)
+    first, *others = planned.comparison.differences
+    mixed = replace(planned.comparison, differences=(replace(first, outcome="quarantined"), *others))
+    (outcome,) = schema_outcomes(spec, record, replace(planned, comparison=mixed), record.columns)
+    assert (outcome.check, outcome.status) == ("new_columns", "failed")
+
+
 def test_a_plan_has_the_next_contract_and_the_columns_to_record():
     result = plan(EVOLVES, batch(1, {"value": "bigint", "my_x20_note": "date"}))
     assert types(result.after) == {**BASE, "value": "bigint", "my_x20_note": "date"}

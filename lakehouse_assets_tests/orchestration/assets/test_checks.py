@@ -123,6 +123,23 @@ def test_a_window_shows_its_verdict_figures_and_what_to_do():
     assert (values["failed_rows"], values["sample"], values["what_to_do"]) == (7, "- x", "mend it")
 
 
+def test_columns_that_are_ignored_leave_the_evidence_of_missing_ones():
+    (check,) = [each for each in window_check_specs(readings()) if each.name == "source_columns"]
+    missing = Outcome("source_columns", "schema", "critical", "failed", "batch", 0, "lacks value", {"rejected": False})
+    ignored = Outcome("new_columns", "schema", "info", "passed", "none", 0, "not declared, left in bronze: note")
+    result = window_result(check, "2024-01-01", decided(missing, ignored), lambda _: (), "mend it")
+    assert isinstance(result, dg.AssetCheckResult)
+    assert result.metadata["observed"].value == {"rejected": False}
+    assert result.description == "2024-01-01, quarantined: lacks value"
+    result = window_result(check, "2024-01-01", decided(ignored), lambda _: (), "mend it")
+    assert isinstance(result, dg.AssetCheckResult) and result.passed
+    assert result.description == "2024-01-01, published: passed; not declared, left in bronze: note"
+    spec = dg.AssetCheckSpec("source_columns", asset="silver_readings")
+    assert shown([spec], {"1": decided(missing, ignored)})["source_columns"].metadata["observed_last"].value == {
+        "rejected": False
+    }
+
+
 def test_what_is_in_quarantine_is_one_result_without_windows():
     spec = readings()
     assert result_over(spec, []).passed
