@@ -169,3 +169,17 @@ def test_the_activated_environment_of_a_copied_project_finds_its_own_instance(fo
     exports = [line for line in activate.read_text().splitlines() if "DAGSTER_HOME" in line]
     assert exports == [f"export DAGSTER_HOME={PROJECT_ROOT}"]
     assert_complete(folder)
+
+
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_the_scripts_of_a_copied_environment_name_the_copy(folder, quote):
+    assert set_up(folder).returncode == 0
+    home = folder / ".venv"
+    (home / "bin" / "activate").write_text(f"PS1=(.venv)\nVIRTUAL_ENV={quote}/before/.venv{quote}\n")
+    (home / "bin" / "pytest").write_text("#!/before/.venv/bin/python\n")
+    (home / "bin" / "other").write_text("#!/before/.venv2/bin/python\n# /x/before/.venv\n")
+    assert set_up(folder, lock="two").returncode == 0
+    assert f"VIRTUAL_ENV={quote}{home}{quote}\n" in (home / "bin" / "activate").read_text()
+    assert (home / "bin" / "pytest").read_text() == f"#!{home}/bin/python\n"
+    assert (home / "bin" / "other").read_text() == "#!/before/.venv2/bin/python\n# /x/before/.venv\n"
+    assert_complete(folder, "two")

@@ -59,15 +59,18 @@ echo "fetching Delta's jars"
 activate=$(grep -v '^export DAGSTER_HOME=' "$new/bin/activate")
 printf '%s\n\nexport DAGSTER_HOME=%q\n' "$activate" "$here" >"$new/bin/activate"
 
-# Its scripts name the folder that they were made in.
+# Its scripts name the folder that they were made in: the new one, or that of a project which was copied with its environment.
 "$python" -c '
-import os, sys
-folder = os.fsencode(sys.argv[1])
-new, place = map(os.path.basename, map(os.fsencode, sys.argv[1:]))  # activate has the name alone, for its prompt
+import os, re, sys
+folder, home = map(os.fsencode, sys.argv[1:])
+new, place = map(os.path.basename, (folder, home))  # activate has the name alone, for its prompt
+found = re.search(rb"VIRTUAL_ENV=[\"\x27]?(/[^\"\x27\n]*)", open(folder + b"/bin/activate", "rb").read())
+former = re.compile(rb"(?<![\w./-])" + re.escape(found[1] if found else home) + rb"(?![\w.-])")
 for path in [folder + b"/pyvenv.cfg", *(file.path for file in os.scandir(folder + b"/bin") if file.is_file() and not file.is_symlink())]:
     text = open(path, "rb").read()
-    if new in text:
-        open(path, "wb").write(text.replace(new, place))
+    own = former.sub(lambda _: home, text.replace(new, place))
+    if own != text:
+        open(path, "wb").write(own)
 ' "$new" "$venv"
 # Whole, and older than the lock until the last step: make repeats a set-up that was killed before it.
 touch -t 200001010000 "$new/.ready"
