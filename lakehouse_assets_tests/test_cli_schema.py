@@ -17,6 +17,7 @@ from lakehouse_assets import cli
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
+from lakehouse_assets.queries import schema_status
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
@@ -98,6 +99,17 @@ def test_diff_looks_at_the_newest_extraction_with_rows_and_at_undeclared_columns
     differences = [(row["where"], row["column"], row["is"]) for row in run_json("diff", "readings") if row["where"] != "silver"]
     day = {n: f"arrived {window(n).start:%Y-%m-%d %H:%M} #1" for n in (1, 2)}
     assert differences == [(day[2], "my_x20_note", "accepted"), (day[1], "Tariff", "accepted")]
+
+
+def test_diff_looks_at_extractions_with_rows_before_the_newest_with_rows(settings, monkeypatch):
+    monkeypatch.setattr(schema_status, "RECENT", 1)
+    publish(settings, ("sensor", "hour", "value", "updated", "Tariff"))
+    for number, rows, more in ((2, 0, ()), (3, 3, ()), (4, 0, ("late",)), (5, 0, ())):
+        now, names = datetime(2024, 6, number, tzinfo=UTC), ("sensor", "hour", "value", "updated", *more)
+        record = ExtractionRecord("readings", window(number).start, 1, "print", rows, names, 0, "run", now)
+        logs.record_extractions(settings, [record])
+    differences = [row["column"] for row in run_json("diff", "readings") if row["where"] != "silver"]
+    assert differences == ["Tariff"]
 
 
 def test_a_plan_is_printed_without_changes(settings):

@@ -67,6 +67,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     newest_first = sorted(records, key=lambda r: (r.extracted_at, r.p_extracted_at), reverse=True)
     last = next((r for r in newest_first if r.rows and r.columns), newest_first[0] if newest_first else None)
     arrived = _as_judged(contract, last, records, readers) if last else ()
+    before = newest_first[newest_first.index(last) + 1 :] if last else []
     live = ledger.live_decisions(decisions).publishing
     arrived_names = {name for r in records if r.batch in live for name in r.columns}
     filled = [name for name in contract.columns if arrived_names.intersection(map(safe_name, contract.source_columns(name)))]
@@ -81,7 +82,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         table=table,
         last=last,
         arrived=arrived,
-        earlier=tuple(_undeclared_earlier(contract, [r for r in newest_first if r is not last][:RECENT], arrived, readers)),
+        earlier=tuple(_undeclared_earlier(contract, [r for r in before if r.rows][:RECENT], arrived, readers)),
         filled=frozenset((*filled, *contract.computed_columns)),
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=same_values,
