@@ -195,8 +195,8 @@ def test_a_window_that_cannot_be_read_hides_no_finding(empty_lake, monkeypatch, 
     monkeypatch.setattr(FilesReader, "columns", columns)
     for day in ("2013-01-01", "2013-01-02"):
         (folder / f"{day}.csv").write_text(f"origin,time_hour\nJFK,{day}T00:00:00Z\n")
-    found, _ = validate.source_findings(common.load_all_tables().tables, Settings.from_environment())
-    assert len([line for line in found if "columns.humidity_percent:" in line]) == mistakes
+    lines, _ = validate.source_findings(common.load_all_tables().tables, Settings.from_environment())
+    assert len([line for line in lines if "columns.humidity_percent:" in line]) == mistakes
 
 
 @pytest.mark.parametrize(

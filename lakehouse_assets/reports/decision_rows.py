@@ -67,8 +67,8 @@ def describe_release(released: Decision, decisions: Iterable[Decision]) -> str:
         before = [d for d in decisions if d.batch == released.batch and d.number < released.number]
         last = max(before, key=lambda d: d.number, default=None)
         if last is not None and last.accepted and last.counts.rows_published:
-            gone = f"{last.counts.rows_published} published rows leave silver"
-            return f"the window is now quarantined as a whole: its {gone}; `why` names what fails"
+            loss = f"{last.counts.rows_published} published rows leave silver"
+            return f"the window is now quarantined as a whole: its {loss}; `why` names what fails"
         return f"nothing changed: the window is still quarantined ({counts.rows_in} rows); `why` names what fails"
     rest = f", {counts.rows_quarantined} still in quarantine" if counts.rows_quarantined else ""
     return f"{counts.rows_published} of {counts.rows_in} rows published{rest}"
