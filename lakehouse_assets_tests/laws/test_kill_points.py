@@ -40,6 +40,7 @@ KILLED_ELSEWHERE = {
 # Other steps, with the reason why no test stops there.
 NOT_KILLED = {
     "inputs_of_an_unapplied_decision_are_gone": "nothing was written",
+    "rules_of_an_unapplied_decision_are_gone": "nothing was written",
     "profiles_of_*_windows_restored": "the next run reads again what is lacking: pipeline/test_evidence.py",
 }
 # Public functions of a run that have no kill points of their own.
