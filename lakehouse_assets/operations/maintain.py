@@ -52,13 +52,14 @@ def maintain(run: Run) -> list[Maintained]:
         return maintained
 
 
-def compact_logs(run: Run) -> list[Compacted]:
+def compact_logs(run: Run, *, is_maintenance: bool = True) -> list[Compacted]:
     """Merge the small files of the table's logs and of its baseline; the logs with few are left out. No JVM.
 
-    The caller holds the table's lock. A stream does this every few hundred windows, since each adds a file or two to each.
+    The caller holds the table's lock. A stream does this every few hundred windows, since each adds a file or two to each:
+    then it is no maintenance.
     """
     logs_of_table = (EXTRACTIONS, DECISIONS, POSITIONS, CHECK_RESULTS)
-    compacted = [compact_log(run.settings, log, run.table) for log in logs_of_table]
+    compacted = [compact_log(run.settings, log, run.table, is_maintenance=is_maintenance) for log in logs_of_table]
     compacted.append(compact_table(run.settings, run.path("baseline")))
     return [each for each in compacted if each is not None]
 
@@ -76,7 +77,7 @@ def compact(run: Run) -> list[Compacted]:
             if delta.exists(path) and _files(path) > FEW_FILES and WINDOW not in delta.snapshot(path).partitions:
                 DeltaTable.forPath(run.spark, path).optimize().executeCompaction()
                 run.step(f"{layer}_compacted")
-        return compact_logs(run)
+        return compact_logs(run, is_maintenance=False)
 
 
 def maintain_gold(run: Run, golds: Sequence[str]) -> list[Maintained]:

@@ -23,7 +23,8 @@ FEW_FILES = 50
 LARGE_BYTES = 32 << 20
 # Of a merged file: what a filter by window or number does not select is not decoded.
 ROWS_TOGETHER = 5_000
-# Under leases another machine may have written a file, and sleep before its commit.
+# Under leases another machine may have written a file, and sleep before its commit. Where a log is on a store, its folder
+# takes long to list: maintenance does it, and not a stream between two windows.
 HOURS_KEPT_UNDER_LEASES = 7 * 24
 # Under leases, old commits have the number of the last lease.
 UNLEASED = {"delta.logRetentionDuration": "interval 1 days"}
@@ -38,8 +39,9 @@ class Compacted:
     files_after: int
 
 
-def compact_log(settings: Settings, log: LogTable, table: str) -> Compacted | None:
-    """Merge a table's small files of a log; None if they are few. The caller holds the table's lock or lease.
+def compact_log(settings: Settings, log: LogTable, table: str, *, is_maintenance: bool = True) -> Compacted | None:
+    """Merge a table's small files of a log; None if they are few. The caller holds the table's lock or lease. Old files are
+    deleted, under leases by maintenance only.
 
     Raises LeaseLostError after a takeover.
     """
@@ -49,7 +51,8 @@ def compact_log(settings: Settings, log: LogTable, table: str) -> Compacted | No
     if settings.is_leased:
         # Other machines append to the log meanwhile, and a change of its properties would refuse their commits.
         transactions = guards.log_transactions(settings, [table], required=True)
-        return _compact(path, log.name, table, {}, HOURS_KEPT_UNDER_LEASES, transactions)
+        hours_kept = HOURS_KEPT_UNDER_LEASES if is_maintenance else None
+        return _compact(path, log.name, table, {}, hours_kept, transactions)
     with log.lock(settings):
         return _compact(path, log.name, table, RETENTION | UNLEASED)
 
@@ -69,7 +72,7 @@ def _compact(
     name: str,
     table: str | None,
     wanted: Mapping[str, str],
-    hours_kept: int = HOURS_KEPT,
+    hours_kept: int | None = HOURS_KEPT,
     transactions: Sequence[Transaction] = (),
 ) -> Compacted:
     opened, before = open_to_change(path, transactions=transactions), _count_files(path, table)
@@ -83,8 +86,9 @@ def _compact(
         writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=ROWS_TOGETHER),
         commit_properties=stated,
     )
-    # In full: a checkpoint forgets which files were removed more than an hour ago, and so would the vacuum.
-    opened.vacuum(hours_kept, dry_run=False, enforce_retention_duration=False, commit_properties=stated, full=True)
+    if hours_kept is not None:
+        # In full: a checkpoint forgets which files were removed more than an hour ago, and so would the vacuum.
+        opened.vacuum(hours_kept, dry_run=False, enforce_retention_duration=False, commit_properties=stated, full=True)
     opened.create_checkpoint()
     opened.cleanup_metadata()
     return Compacted(name, before, _count_files(path, table))

@@ -128,6 +128,20 @@ def test_what_is_taken_once_ends_well_ordered_without_a_java(world, monkeypatch)
     ]
 
 
+def test_a_java_that_dies_once_all_is_taken_leaves_gold_with_an_error(world, monkeypatch):
+    monkeypatch.setattr(TableStream, "limit_to_waiting", lambda stream, *_: setattr(stream, "left", 0))
+
+    def end() -> None:
+        for stream in world.service.streams.values():
+            stream.is_complete = True
+        world.java.dead = True
+
+    world.service.available_now, world.turn = True, end
+    with pytest.raises(RunFailedError, match="gold is not rewritten"):
+        world.service.serve()
+    assert {*world.reports} == {"readings", "others"}
+
+
 def test_the_error_of_the_command_is_not_that_of_a_session_without_a_java(monkeypatch):
     def ask() -> None:
         raise ConnectionRefusedError("no Java")

@@ -302,6 +302,24 @@ def test_a_new_process_goes_on_with_a_failure(tmp_path, instance):
         assert read_report(instance, spec).error, "no try has shown that it is over"  # type: ignore[union-attr]
 
 
+def test_a_source_that_is_back_and_silent_ends_a_failure_of_an_earlier_start(tmp_path, instance):
+    """With `--available-now` no window shows that: the source has answered that nothing waits."""
+    spec = streamed()
+    service, stream = loaded_stream(tmp_path, instance, spec)
+    stream.failures = 1
+    service._note_error(stream, SourceError("away"))
+    loads = [WrittenTable(spec, tmp_path)]
+    following = StreamService(service.settings, instance, lambda: loads, service.is_served, available_now=True)
+    following._load_streams()
+    resumed = following.streams["readings"]
+    assert (resumed.failures, resumed.left) == (1, 0)
+    following._report([resumed])
+    assert read_report(instance, spec).error, "a recorded window may have to be finished"  # type: ignore[union-attr]
+    resumed.is_complete = True
+    following._report([resumed])
+    assert read_report(instance, spec).error is None  # type: ignore[union-attr]
+
+
 def test_a_recorded_error_has_no_personal_value(tmp_path, instance):
     table = streamed()
     columns = {name: column.model_copy(update={"pii": True}) for name, column in table.columns.items()}

@@ -63,7 +63,8 @@ class StreamService:
 
     def serve(self) -> None:
         """Serve until `stopping` is set, or with ``available_now`` until what waited is taken. The window that is under way is
-        finished first. Raises EnvironmentMissing where Spark cannot start. With ``available_now``, a Java that dies is the end.
+        finished first. Raises EnvironmentMissing where Spark cannot start. With ``available_now``, a Java that dies is the end:
+        RunFailedError where only gold is left.
         """
         dependencies = Dependencies(self.settings)
         self._load_streams()
@@ -94,10 +95,15 @@ class StreamService:
         self._close()
 
     def _end_without_java(self) -> None:
-        """End a service that takes what waits now. The rest waits for the next start, and so does gold, which needs a Java."""
+        """End a service that takes what waits now. The rest waits for the next start, and so does gold, which needs a Java.
+        Raises RunFailedError where all is taken, so that only gold waits.
+        """
         for stream in self._active():
             self.failures[stream.spec.name] = RunFailedError("Java has ended, and what waited is not all taken")
         self.stopping.set()
+        if not self.failures:
+            self._close()
+            raise RunFailedError("Java has ended: what waited is taken, but gold is not rewritten; `lakehouse run` does that")
 
     def _take_turns(self, session: SparkSession, end: datetime) -> None:
         """Let each table whose window is due have its turn, until ``end`` or until Java has died."""
@@ -226,8 +232,9 @@ class StreamService:
         """Report what is new. What cannot be reported now is reported the next time: the logs have it."""
         for stream in streams:
             name = stream.spec.name
-            # A stream that fails, and is not in `last_errors`, failed in an earlier process, and was not tried yet.
-            if name in self.last_errors or (stream.is_complete and not stream.failures):
+            # A stream that fails, and is not in `last_errors`, failed in an earlier process, and was not tried yet; unless its
+            # source said in this one that nothing waits.
+            if name in self.last_errors or (stream.is_complete and (not stream.failures or stream.left == 0)):
                 self._record_error(stream, self.last_errors.get(name))
             try:
                 report_windows(self.instance, self.settings, stream, self.clock())
