@@ -5,6 +5,7 @@ Belongs here: a declared column's value, and whether its cast failed. Does not: 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot import exp
 
@@ -19,6 +20,7 @@ from lakehouse_assets.contracts.table_contract import TableContract
 TEXT = ("string", "binary")
 # The forms that a cast accepts, except a time of day alone.
 WITH_A_DATE = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSS][.SSSSS][.SSSS][.SSS][.SS][.S][' '][XXX][XX][X]]"
+STAND_IN = "_text_to_cast"  # of the text, in a cast that is parsed before the text is put in
 ZONE_LETTERS = "VzOXxZ"  # in a format of Spark
 # The years of Python's `datetime`, and so of pyarrow and deltalake: they cannot read a file with a value of another year. Spark
 # has the years -290308 to 294247.
@@ -52,9 +54,9 @@ def typed_columns(spec: TableContract, available: Collection[str]) -> list[Typed
 
 def _typed(spec: TableContract, name: str, column: Column, available: Collection[str]) -> TypedColumn:
     stored = [identifier(safe) for safe in map(safe_name, spec.source_columns(name)) if safe.lower() in available]
-    text = _first_value(spec, column, stored)
+    read, text = _texts(spec, column, stored)
     value, again = identifier(name), identifier(f"_raw_{name}")
-    cast = _cast(spec, column, _without_nulls(spec, text))
+    cast = _cast(spec, column, read)
     has_text = f"({_without_nulls(spec, again)}) IS NOT NULL"
     if column.type not in TEXT:
         # An empty field is no value of a number or a date; for text it is one. (`nullif` would trim every row's text.)
@@ -62,20 +64,30 @@ def _typed(spec: TableContract, name: str, column: Column, available: Collection
     if column.expr is None:
         failed = "false" if column.type == "string" else f"({value} IS NULL AND {has_text})"
         return TypedColumn(name, cast, failed, text)
-    before = _cast(spec, column, _without_nulls(spec, again))
-    failed = f"({has_text} AND (({before}) IS NULL OR ({value} IS NULL AND ({_substitute(column.expr, before)}) IS NOT NULL)))"
-    result = f"try_cast({_substitute(column.expr, cast)} AS {column.type})"
+    result_of = partial(_expression, spec, column, column.expr)
+    text_again = _without_nulls(spec, again)
+    before = _cast(spec, column, text_again)
+    failed = f"({has_text} AND (({before}) IS NULL OR ({value} IS NULL AND ({result_of(text_again)}) IS NOT NULL)))"
+    result = f"try_cast({result_of(read)} AS {column.type})"
     return TypedColumn(name, within_calendar(column.type, result), failed, text)
 
 
-def _first_value(spec: TableContract, column: Column, stored: Sequence[str]) -> str:
-    """Return SQL of the first of these texts that is a value; if none is, of the first that is not NULL."""
+def _texts(spec: TableContract, column: Column, stored: Sequence[str]) -> tuple[str, str]:
+    """Return SQL of the text to cast, and of the raw text. Of several the first that is a value; if none is, NULL to cast, and
+    the first that is not NULL as the raw text.
+    """
     if len(stored) < 2:
-        return stored[0] if stored else "CAST(NULL AS STRING)"
-    values = [_without_nulls(spec, text) for text in stored]
-    if column.type not in TEXT:
-        values = [f"CASE WHEN trim({text}) <> '' THEN {value} END" for text, value in zip(stored, values, strict=True)]
-    return f"coalesce({', '.join(dict.fromkeys([*values, *stored]))})"
+        text = stored[0] if stored else "CAST(NULL AS STRING)"
+        return _without_nulls(spec, text), text
+    values = [_if_value(spec, column, text) for text in stored]
+    return f"coalesce({', '.join(values)})", f"coalesce({', '.join(dict.fromkeys([*values, *stored]))})"
+
+
+def _if_value(spec: TableContract, column: Column, text: str) -> str:
+    conditions = [] if column.type in TEXT else [f"trim({text}) <> ''"]
+    if spec.source.nulls:
+        conditions.append(f"{text} NOT IN ({', '.join(map(literal, spec.source.nulls))})")
+    return f"CASE WHEN {' AND '.join(conditions)} THEN {text} END" if conditions else text
 
 
 def _without_nulls(spec: TableContract, text: str) -> str:
@@ -156,9 +168,14 @@ def _from_json(kind: str, text: str) -> str:
     return f"CASE WHEN try_parse_json({text}) IS NOT NULL AND {read}._bad IS NULL THEN {read}.v END"
 
 
-def _substitute(expression: str, value: str) -> str:
-    """Return the expression with the typed value in place of ``value``. Both are parsed, nothing is spliced."""
-    typed = exp.Paren(this=parse_expression(value, "typed value"))
+def _expression(spec: TableContract, column: Column, expression: str, text: str) -> str:
+    """Return a column's ``expression`` with the typed value in place of ``value``. All are parsed, nothing is spliced.
+
+    ``text``: SQL of the text to cast. A cast repeats it often: it is put in after parsing, so its length is limited only once.
+    """
+    parsed_text = parse_expression(text, "text")
+    cast = parse_expression(_cast(spec, column, identifier(STAND_IN)), "typed value")
+    typed = exp.Paren(this=cast.transform(lambda node: parsed_text.copy() if _is_stand_in(node) else node))
 
     def typed_part(node: exp.Expr) -> exp.Expr:
         """Return the typed value in place of `value`, and its field in place of `value.field`."""
@@ -169,6 +186,10 @@ def _substitute(expression: str, value: str) -> str:
 
     tree = parse_expression(expression, "expr").transform(typed_part)
     return f"({tree.sql(dialect='spark')})"
+
+
+def _is_stand_in(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name == STAND_IN
 
 
 def within_calendar(kind: str, value: str, text: str | None = None) -> str:
