@@ -24,6 +24,7 @@ SEPARATORS = (";", "\t", "|", ",")
 NAMED, MOST_DIFFERENCES = 20, 200
 # Of a batch, only the names of all its files are recorded, and those that some file lacks.
 MIXED = "each of these names is in some files only, and a file with none of them is not noticed"
+IF_COMPLETE = "if every file has one of them, release with --override source_columns"
 
 
 def schema_outcomes(
@@ -102,13 +103,14 @@ def _missing(
     arrived_names, in_part = [{name.lower() for name in names} for names in (record.columns, record.lacking)]
     had = {name.lower() for name in ever}
     missing = {name: s for name, s in wanted.items() if s.lower() not in arrived_names or s.lower() in in_part}
-    missing, mixed = _without_other_names(spec, missing, arrived_names, in_part)
+    mode = spec.schema_policy.missing_columns
+    missing, mixed = _without_other_names(spec, missing, arrived_names, in_part, mode in ("quarantine", "reject"))
     cause = _likely_cause(spec, record) if len(missing) == len(wanted) else ""
     never = [f"{name} (from {any_of(spec.source_columns(name))})" for name, s in missing.items() if s.lower() not in had]
     if never:
         has = ", ".join(sorted(map(source_name, record.columns)))
         text = f"no source has ever had the column of {', '.join(never)}; it has {has}. {cause or 'Mend `from:` in defs.yaml'}"
-        fate: Fate = "rejected" if spec.schema_policy.missing_columns == "reject" else "quarantined"
+        fate: Fate = "rejected" if mode == "reject" else "quarantined"
         way = "correct source.delimiter, and run again" if cause else "mend `from:` in defs.yaml, and release"
         absent = {name: source for name, source in missing.items() if source.lower() not in had}
         lacking = [Difference(s, spec.columns[name].type, "", fate, way, "missing", s) for name, s in absent.items()]
@@ -117,7 +119,6 @@ def _missing(
     if not missing and not nested:
         text = f"{MIXED}: {'; '.join(mixed)}"
         return [schema_outcome(CHECKS["missing"], [], text)] if mixed else []
-    mode = spec.schema_policy.missing_columns
     # Nobody has promised that a column which evolved will come again.
     declared = [name for name in missing if name not in spec.evolved_columns]
     holds = mode in ("quarantine", "reject") and bool(declared or nested)
@@ -137,15 +138,17 @@ def _missing(
     others = others if missing and not spec.pii_columns else []
     has = f"; undeclared columns: {first_of(others, NAMED)}" if others else ""
     text = f"{part} lacks {names} (schema.missing_columns: {mode}){has}{_uses(lacking + nested)}{cause and f'. {cause}'}"
+    text += f"; {MIXED}: {'; '.join(mixed)}; {IF_COMPLETE}" if mixed and holds else ""
     return [schema_outcome(CHECKS["missing"], lacking + nested, text)]
 
 
 def _without_other_names(
-    spec: EffectiveTable, missing: Mapping[str, str], arrived: Collection[str], in_part: Collection[str]
+    spec: EffectiveTable, missing: Mapping[str, str], arrived: Collection[str], in_part: Collection[str], all_files: bool
 ) -> tuple[dict[str, str], list[str]]:
     """Return the columns that no other of their names fills, and the names of those which have several, each in some files.
 
-    ``arrived``, ``in_part``: the batch's names, and those that some file lacks, in small letters.
+    ``arrived``, ``in_part``: the batch's names, and those that some file lacks, in small letters. ``all_files``: a column is
+    filled only by a name that all files have.
     """
     lacking: dict[str, str] = {}
     mixed: list[str] = []
@@ -154,7 +157,7 @@ def _without_other_names(
         in_all_files = [each for each in present if safe_name(each).lower() not in in_part]
         if len(present) > 1 and not in_all_files:
             mixed.append(any_of(present))
-        elif not in_all_files:
+        if not in_all_files and (all_files or len(present) < 2):
             lacking[name] = source
     return lacking, mixed
 

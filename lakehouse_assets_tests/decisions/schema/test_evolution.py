@@ -334,25 +334,31 @@ def test_a_column_with_several_names_is_missing_only_where_the_batch_has_none_of
     [
         (("State",), {}),
         (("Status",), {}),
-        (("State", "Status"), {"source_columns": "report"}),
+        (("State", "Status"), {"source_columns": "batch"}),
         (("value",), {"source_columns": "batch"}),
     ],
     ids=["old name in all files", "new name in all files", "each in some files", "another column"],
 )
-def test_a_batch_with_both_names_is_quarantined_for_neither(lacking, effects):
+def test_a_batch_with_both_names_is_quarantined_where_no_name_is_in_all_files(lacking, effects):
     record = replace(batch(1, names=["State", "Status"]), lacking=lacking)
     assert {check: outcome.effect for check, outcome in outcomes(RENAMED, record).items()} == effects
 
 
-def test_a_report_names_the_columns_whose_names_are_each_in_some_files_only():
+@pytest.mark.parametrize("mode", ["keep", "null", "quarantine", "reject"])
+def test_columns_whose_names_are_each_in_some_files_only(mode):
+    spec = readings(
+        columns={**BASE, "status": {"type": "string", "from": ["State", "Status"]}}, schema={"missing_columns": mode}
+    )
     record = replace(batch(1, names=["State", "Status"]), lacking=("Status", "State"))
-    outcome = outcomes(RENAMED, record)["source_columns"]
-    assert outcome.message == (
-        "each of these names is in some files only, and a file with none of them is not noticed: 'State' or 'Status'"
-    )
-    assert outcomes(RENAMED, replace(record, lacking=("State", "Status", "value")))["source_columns"].message == (
-        "a part of this batch lacks value (schema.missing_columns: quarantine)"
-    )
+    outcome = outcomes(spec, record)["source_columns"]
+    mixed = "each of these names is in some files only, and a file with none of them is not noticed: 'State' or 'Status'"
+    part = f"a part of this batch lacks %s (schema.missing_columns: {mode})"
+    way = f"; {mixed}; if every file has one of them, release with --override source_columns"
+    holds = mode in ("quarantine", "reject")
+    assert (outcome.effect, outcome.message) == (("batch", part % "status" + way) if holds else ("report", mixed))
+    assert [d["path"] for d in outcome.observed["differences"]] == (["State"] if holds else [])
+    message = outcomes(spec, replace(record, lacking=("State", "Status", "value")))["source_columns"].message
+    assert message == (part % "value, status" + way if holds else part % "value")
 
 
 def test_the_message_about_a_column_that_never_came_lists_all_its_names():
