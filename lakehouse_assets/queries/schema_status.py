@@ -139,8 +139,9 @@ def describe_other_marks(contract: EffectiveTable, accepted: Iterable[Decision])
     rows, windows = sum(d.counts.rows_published for d in changed), len({d.p_extracted_at for d in changed})
     if not rows:
         return ""
-    had = f"{windows} accepted window(s) with {rows:,} rows were read with another source.decimal or source.thousands"
-    return f"{had}: their numbers may become others, or NULL; if only some files have these marks, have those converted"
+    had = f"{windows} accepted window(s) with {rows:,} rows were judged with another source.decimal or source.thousands"
+    change = "if silver was made anew since, their numbers stay; else they may become others, or NULL"
+    return f"{had}: {change}; if only some files have these marks, have those converted"
 
 
 def _recorded_marks(ruleset: str | None) -> NumberMarks:
@@ -155,6 +156,8 @@ def unread_columns(
     to keep it. Letter case does not count.
     """
     texts = {}
+    arrived_names = {columns: frozenset(map(str.lower, columns)) for columns in {r.columns for r in accepted}}
+    arrived = [(r, arrived_names[r.columns]) for r in accepted if r.rows]
     for name, earlier in _earlier_sources(contract.declared.columns, decisions).items():
         sources = contract.source_columns(name)
         read = {safe_name(source).lower() for source in sources}
@@ -162,7 +165,8 @@ def unread_columns(
         for spelled in earlier:
             spellings.setdefault(safe_name(spelled).lower(), spelled)
         former = [spelled for small, spelled in spellings.items() if small not in read]
-        arrived = [(r, {name.lower() for name in r.columns}) for r in accepted if r.rows]
+        if not former:
+            continue
         lacking = [r for r, names in arrived if names.isdisjoint(read) and names & {*spellings}]
         if lacking:
             rows, windows = sum(r.rows for r in lacking), len({r.p_extracted_at for r in lacking})

@@ -79,4 +79,5 @@ def test_a_plan_counts_windows_that_were_read_with_other_number_marks(kind, befo
     decisions = [logbook.decided(number, ruleset=ruleset) for number in (1, 2)]
     text = describe_other_marks(contract, decisions)
     assert text.startswith(count)
+    assert ("were judged with another" in text and "if silver was made anew since, their numbers stay" in text) == bool(count)
     assert bool(text) == bool(count)
