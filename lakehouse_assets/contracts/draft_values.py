@@ -19,7 +19,7 @@ FORMS = {
     "timestamp": r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?",
 }
 NUMBERS = ("bigint", "double")
-# The first of those that read most columns is taken.
+# The first of those that read most columns is taken; of those that read them alike, one with a point before the fraction.
 MARKS = [NumberMarks(*marks) for marks in (",", ",.", ", ", ",'", ".,", ".'", ". ")]
 DAY_AND_MONTH = re.compile(r"(\d\d)([./-])(\d\d)\2(\d{4})(?: ([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?)?")
 
@@ -101,8 +101,11 @@ def _marks(values: Mapping[str, Sequence[str]], types: Mapping[str, str]) -> tup
             most = count
     if not readings:
         return PLAIN_MARKS, ()
-    best, first = next(iter(readings.items()))
+    first = next(iter(readings.values()))
     ambiguous = tuple(c for c, some in first.items() if any(other.get(c, some) != some for other in readings.values()))
+    # Numbers that show no decimal mark are read with a point.
+    alike = [marks for marks, columns in readings.items() if columns == first]
+    best = next((marks for marks in alike if marks.decimal == "."), alike[0])
     return (PLAIN_MARKS, ambiguous) if ambiguous else (best, ())
 
 

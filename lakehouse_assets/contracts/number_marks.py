@@ -12,7 +12,9 @@ from lakehouse_assets.checks.sql.text import literal
 THOUSANDS = (".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 # A comma that may be before the fraction or between thousands.
-LOOKS_LIKE_EITHER = "^ *[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+ *$"
+LOOKS_LIKE_EITHER = "^ *[+-]?[1-9][0-9]{0,2},[0-9]{3} *$"
+# Two commas or more are between thousands.
+LOOKS_LIKE_THOUSANDS = "^ *[+-]?[1-9][0-9]{0,2}(,[0-9]{3}){2,} *$"
 # A decimal comma, with or without points between thousands.
 LOOKS_LIKE_COMMA = "^ *[+-]?([0-9]+|[0-9]{1,3}([.][0-9]{3})+),[0-9]+ *$"
 

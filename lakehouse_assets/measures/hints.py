@@ -5,7 +5,13 @@ Belongs here: SQL of when an addition applies, and its text, which quotes no val
 
 from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.contracts.number_marks import LOOKS_LIKE_COMMA, LOOKS_LIKE_EITHER, NumberMarks, is_number
+from lakehouse_assets.contracts.number_marks import (
+    LOOKS_LIKE_COMMA,
+    LOOKS_LIKE_EITHER,
+    LOOKS_LIKE_THOUSANDS,
+    NumberMarks,
+    is_number,
+)
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.measures.scan import READABLE
@@ -52,6 +58,7 @@ def number_hints(spec: TableContract, column: Column, raw: str) -> Hints:
         return ()
     return (
         (f"{raw} RLIKE {literal(LOOKS_LIKE_EITHER)}", ": is source.decimal or source.thousands ',' in all files?"),
+        (f"{raw} RLIKE {literal(LOOKS_LIKE_THOUSANDS)}", ": is source.thousands ',' in all files?"),
         (f"{raw} RLIKE {literal(LOOKS_LIKE_COMMA)}", ": is source.decimal ',' in all files?"),
     )
 
