@@ -72,7 +72,7 @@ class AlertSpec(StrictModel):
 
     webhooks: tuple[str, ...] = ()
     """Names of variables without their prefix: `OPS_HOOK` is `LAKEHOUSE_SECRET_OPS_HOOK`, an `http(s)://` address that takes a
-    JSON POST. Its query is sent with it; a name that it has twice is refused. Apprise's own options (`?verify=no`,
+    JSON POST. Its query is sent with it; of a name that it has twice, the last value. Apprise's own options (`?verify=no`,
     `?+X-Token=…`) belong to an address with `json://` or `jsons://` in front."""
     slack: tuple[str, ...] = ()
     """The same, each an [Apprise](https://github.com/caronc/apprise) address (`slack://…`)."""

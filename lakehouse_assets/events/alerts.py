@@ -6,7 +6,9 @@ Belongs here: which decisions raise an alert, its text, and its channels. Does n
 A new alert channel is an entry of `CHANNELS` (and `channel_address`, if it is no plain address), and its key in `AlertSpec`.
 """
 
+import logging
 from collections.abc import Sequence
+from functools import cache
 from typing import Protocol
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -21,6 +23,7 @@ from lakehouse_assets.reports.decision_rows import current_batches
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 
+log = logging.getLogger("lakehouse.alerts")
 SCHEMES = {"http://": "json://", "https://": "jsons://"}
 SHOWN = 10
 # Each kind of channel, and its key in `alerts:`.
@@ -55,8 +58,7 @@ def alert_channels(spec: AlertingTable) -> list[Channel]:
 
 def channel_address(channel: Channel, settings: Settings) -> str:
     """Return a channel's Apprise address. Webhook and Slack entries name ``LAKEHOUSE_SECRET_*`` variables; e-mails use the mail
-    server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing, or ConfigError for a
-    webhook whose query has a name twice.
+    server of ``LAKEHOUSE_SECRET_SMTP`` (an Apprise ``mailto://`` address). Raises EnvironmentMissing.
     """
     kind, name = channel
     if kind == "e-mail":
@@ -69,16 +71,21 @@ def _webhook(channel: str, url: str) -> str:
     for scheme, kind in SCHEMES.items():
         if url.startswith(scheme):
             address, _, query = url.removeprefix(scheme).partition("?")
-            fields = parse_qsl(query, keep_blank_values=True)
-            if len(dict(fields)) < len(fields):
-                raise ConfigError(
-                    f"webhook {channel}: the query of its address has the same name twice, of which Apprise sends the last"
-                    " alone (the address is kept secret)"
-                )
+            pairs = parse_qsl(query, keep_blank_values=True)
+            # Apprise keeps one value of a name.
+            fields = dict(pairs)
+            if len(fields) < len(pairs):
+                _warn_of_repeated_name(channel)
             # Apprise sends what has a hyphen before its name; everything else is an option of Apprise. It unquotes both twice.
-            options = [(f"-{quote(name, safe='')}", quote(value, safe="")) for name, value in fields]
+            options = [(f"-{quote(name, safe='')}", quote(value, safe="")) for name, value in fields.items()]
             return f"{kind}{address}{'?' if options else ''}{urlencode(options, quote_via=quote)}"
     return url
+
+
+@cache
+def _warn_of_repeated_name(channel: str) -> None:
+    """Log a warning, once in a process for each webhook."""
+    log.warning("webhook %s: the query of its address has a name twice; only the name's last value is sent", channel)
 
 
 def is_critical(decision: Decision) -> bool:

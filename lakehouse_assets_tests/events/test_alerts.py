@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from lakehouse_assets.contracts.decision import Counts, Reason
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import AlertSpec
-from lakehouse_assets.errors import ConfigError, EnvironmentMissing
+from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.events.alerts import SHOWN, alert_channels, channel_address, format_message, select_new, send_message
 from lakehouse_assets.orchestration import notify as announcing
 from lakehouse_assets.orchestration.notify import send_alerts
@@ -105,14 +105,16 @@ def test_a_webhook_receives_the_query_of_its_address(settings, server, query):
     assert server.got[0]["title"] == "title"
 
 
-def test_a_webhook_whose_query_repeats_a_name_is_refused(settings, server):
-    """Apprise would send the last value alone."""
-    address = f"http://127.0.0.1:{server.server_port}/hook?token=first&token=second"
-    settings = settings.model_copy(update={"secrets": {"OPS": SecretStr(address)}})
-    with pytest.raises(ConfigError, match=r"OPS: .*the same name twice") as refusal:
-        send_message(readings(alerts={"webhooks": ["OPS"]}), settings, ("webhook", "OPS"), "title", "body")
-    assert "token" not in str(refusal.value)
-    assert server.got == []
+def test_a_name_that_the_query_of_a_webhook_repeats_is_sent_with_its_last_value(settings, server, caplog):
+    """Apprise keeps one value of a name. The alert is sent, and one warning is logged, without the address."""
+    address = f"http://127.0.0.1:{server.server_port}/hook?token=first&a=1&token=second"
+    settings = settings.model_copy(update={"secrets": {"TWICE": SecretStr(address)}})
+    for _ in range(2):
+        send_message(readings(alerts={"webhooks": ["TWICE"]}), settings, ("webhook", "TWICE"), "title", "body")
+    assert sorted(parse_qsl(urlsplit(server.path).query)) == [("a", "1"), ("token", "second")]
+    assert len(server.got) == 2
+    [warning] = [record.getMessage() for record in caplog.records if record.name == "lakehouse.alerts"]
+    assert warning == "webhook TWICE: the query of its address has a name twice; only the name's last value is sent"
 
 
 def test_quarantined_windows_raise_one_alert_and_failed_sends_are_repeated(settings, server):
