@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
 
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta
@@ -21,6 +22,9 @@ Filters = Sequence[tuple[str, str, Any]]
 # What a reader has opened is read within seconds.
 HOURS_KEPT = 1
 RETENTION = {"delta.deletedFileRetentionDuration": f"interval {HOURS_KEPT} hours"}
+# How often an append is tried while other machines change the log's columns or properties; and delta-rs's texts for that.
+TRIES = 3
+LOG_CHANGED = ("Metadata changed since last commit", "Protocol changed since last commit")
 MOMENT = pa.timestamp("us", tz="UTC")
 TYPES = {"text": pa.string(), "texts": pa.list_(pa.string()), "int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
 TYPES |= {"flag": pa.bool_(), "moment": MOMENT, "bytes": pa.binary()}
@@ -85,6 +89,23 @@ class LogTable:
 
         Raises LeaseLostError if another process has taken the lease over.
         """
+        # What is claimed is true of the log as the caller has read it, and is not claimed of another.
+        may_open_anew = settings.is_leased and after is None and not claims
+        for tries_left in reversed(range(TRIES if may_open_anew else 1)):
+            try:
+                return self._append(settings, rows, claims, after)
+            except CommitFailedError as error:
+                # Another machine has added columns, as the first one does that has a newer version of this package.
+                if not tries_left or not any(text in str(error) for text in LOG_CHANGED):
+                    raise
+
+    def _append(
+        self,
+        settings: Settings,
+        rows: Sequence[Mapping[str, Any]],
+        claims: Sequence[Transaction],
+        after: DeltaTable | None,
+    ) -> None:
         transactions = list(claims)
         if settings.is_leased:
             tables = {row["table"] for row in rows}

@@ -9,6 +9,7 @@ import re
 import threading
 import zipfile
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -294,6 +295,55 @@ def test_the_first_compaction_of_a_log_disturbs_no_append_of_another_table(lease
         assert LightTable(path).version() > before
         POSITIONS.append(leased, [position("flights")], after=opened)
     assert sorted(row["table"] for row in POSITIONS.read(leased)) == ["flights", "flights", "weather", "weather"]
+
+
+def newer_positions():
+    """The log as a newer version of the package has it: with one more column."""
+    return replace(POSITIONS, schema=POSITIONS.schema.append(pa.field("note", pa.string())))
+
+
+def change_meanwhile(monkeypatch, change):
+    """It happens once, after an append has opened its log."""
+    require_unfenced = guards.require_unfenced
+
+    def change_afterwards(*arguments):
+        require_unfenced(*arguments)
+        monkeypatch.setattr(guards, "require_unfenced", require_unfenced)
+        change()
+
+    monkeypatch.setattr(guards, "require_unfenced", change_afterwards)
+
+
+def test_a_new_column_of_a_log_disturbs_no_append_of_another_table(leased, monkeypatch):
+    """The other machine has a newer version, and its first append comes after this one has opened the log."""
+    write_positions(leased, monkeypatch)
+    with table_lock(leased, "weather"), table_lock(leased, "flights"):
+        change_meanwhile(monkeypatch, lambda: newer_positions().append(leased, [position() | {"note": "new"}]))
+        POSITIONS.append(leased, [position("flights")])
+    assert sorted(row["table"] for row in POSITIONS.read(leased)) == ["flights", "flights", "weather", "weather", "weather"]
+    assert [row["note"] for row in newer_positions().read(leased) if row["note"]] == ["new"]
+
+
+def test_an_append_with_a_claim_is_not_tried_on_another_log(leased, monkeypatch):
+    """The claim is true of the log as its caller has read it."""
+    write_positions(leased, monkeypatch)
+    with table_lock(leased, "weather"), table_lock(leased, "flights"):
+        change_meanwhile(monkeypatch, lambda: newer_positions().append(leased, [position() | {"note": "new"}]))
+        with pytest.raises(CommitFailedError, match="Metadata changed"):
+            POSITIONS.append(leased, [position("flights")], [Transaction("number", 1)])
+
+
+def test_an_append_that_a_new_column_disturbs_meets_a_takeover(leased, monkeypatch):
+    write_positions(leased, monkeypatch)
+    with table_lock(leased, "flights"), taken_over_within(leased):
+
+        def add_column_and_take_over():
+            newer_positions().append(leased, [position("flights") | {"note": "new"}])
+            take_over(leased)
+
+        change_meanwhile(monkeypatch, add_column_and_take_over)
+        POSITIONS.append(leased, [position()])
+    assert [row["table"] for row in POSITIONS.read(leased)].count("weather") == 2
 
 
 def test_the_logs_take_rows_of_a_table_under_its_lease_only(leased):
