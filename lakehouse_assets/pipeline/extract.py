@@ -22,7 +22,7 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.measures.batches import batches_sql
 from lakehouse_assets.pipeline import read_windows
 from lakehouse_assets.pipeline.evidence import TABLES, refuse_damaged
-from lakehouse_assets.pipeline.extraction_records import find_written_again, record_extractions
+from lakehouse_assets.pipeline.extraction_records import find_written_again, record_extractions, recorded_reading
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions, remembers, settled_source
 from lakehouse_assets.sources import SCAN_ERRORS, Extraction, Source
@@ -238,14 +238,17 @@ def hash_of_row(source_columns: Sequence[str]) -> Column:
 def write_bronze(
     run: Run, frame: DataFrame, seqs: Mapping[Window, int], prints: Mapping[Window, str], *, replacing: bool
 ) -> None:
-    """Write rows of these extractions in one commit with their fingerprints. ``replacing``: in place of bronze's own."""
+    """Write rows of these extractions in one commit, with their fingerprints and the keys of `source:` that they were read by.
+    ``replacing``: in place of bronze's own.
+    """
     batches: dict[Batch, str] = {(window.start, seq): prints[window] for window, seq in sorted(seqs.items())}
     recorded = recorded_positions(run.spec, run.settings)
     positions: dict[Batch, str] = {(w.start, seq): recorded[w.start] for w, seq in seqs.items() if w.start in recorded}
     rows, path = bronze_rows(frame, seqs), run.path("bronze")
     if len(seqs) > 1:
         rows = rows.repartition("p_extracted_at")
-    metadata, where = commit_metadata.encode_fingerprints(batches, positions), batches_sql(batches) if replacing else None
+    metadata = commit_metadata.encode_fingerprints(batches, positions, recorded_reading(run.spec))
+    where = batches_sql(batches) if replacing else None
     # Many windows a partition in Dagster are too many for a folder each (`window_files`). A table keeps the layout that it has.
     exists = delta.exists(path)
     partitions = [] if run.spec.extraction.shares_partitions or exists else ["p_extracted_at"]

@@ -23,13 +23,27 @@ from lakehouse_assets.storage.evidence import committed_fingerprints, count_extr
 
 
 def find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:
-    """Return the windows of which bronze has other rows than are on record: a run was killed before it recorded what it read.
-    Where bronze has the only copy of a window, its rows stay.
+    """Return the windows of which bronze has other rows than are on record: other content of the source, or content that was
+    read by other keys of `source:`. A run was killed before it recorded what it read. Where bronze has the only copy of a
+    window, its rows stay.
     """
     if not undecided or not _may_be_written_again(run.spec):
         return set()
     committed = committed_fingerprints(run.path("bronze"), [record.batch for record in undecided])
-    return {r.p_extracted_at for r in undecided if committed.get(r.batch, r.fingerprint) != r.fingerprint}
+    return {r.p_extracted_at for r in undecided if r.batch in committed and not _is_of_record(r, *committed[r.batch])}
+
+
+def _is_of_record(record: ExtractionRecord, fingerprint: str, reading: str | None) -> bool:
+    """Whether a commit with this fingerprint, read by these keys, has the rows that are on record. An older version of this
+    package stored no keys.
+    """
+    return fingerprint == record.fingerprint and (None in (reading, record.reading) or reading == record.reading)
+
+
+def recorded_reading(spec: TableSpec) -> str | None:
+    """Return today's keys of `source:` that decide the rows, as extractions record them; None where no key does."""
+    reading = spec.source.reading()
+    return json.dumps(reading, sort_keys=True) if reading else None
 
 
 def _may_be_written_again(spec: TableSpec) -> bool:
@@ -45,7 +59,7 @@ def record_extractions(
     at = run.clock()
     extracted = count_extracted_rows(run.path("bronze"), [(window.start, seqs[window]) for window in prints])
     positions = recorded_positions(run.spec, run.settings)
-    reading = run.spec.source.reading()
+    reading = recorded_reading(run.spec)
     records = [
         _recordable(
             run.spec,
@@ -64,7 +78,7 @@ def record_extractions(
                 respelled=dict(extraction.respelled.get(window, {})),
                 control=extraction.control.get(window),
                 position=positions.get(window.start),
-                reading=json.dumps(reading, sort_keys=True) if reading else None,
+                reading=reading,
             ),
         )
         for window, print_ in sorted(prints.items())

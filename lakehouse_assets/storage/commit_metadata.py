@@ -28,10 +28,15 @@ def encode_decisions(step: str, applied: Iterable[Decision], new_decisions: Sequ
     return json.dumps({"step": step, "decisions": sorted(d.decision_id for d in applied), "log": _compress(log)})
 
 
-def encode_fingerprints(prints: Mapping[Batch, str], positions: Mapping[Batch, str] | None = None) -> str:
-    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it, and its recorded position."""
+def encode_fingerprints(
+    prints: Mapping[Batch, str], positions: Mapping[Batch, str] | None = None, reading: str | None = None
+) -> str:
+    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it, its recorded position, and by
+    which keys of `source:` they were all read (``reading``, as extractions record it).
+    """
     metadata = {"step": "bronze", "extractions": _compress(_texts_by_batch(prints))}
-    return json.dumps(metadata | ({"positions": _compress(_texts_by_batch(positions))} if positions else {}))
+    metadata |= {"positions": _compress(_texts_by_batch(positions))} if positions else {}
+    return json.dumps(metadata | ({"reading": _compress(reading)} if reading else {}))
 
 
 def _texts_by_batch(texts: Mapping[Batch, str]) -> list[list[Any]]:
@@ -46,6 +51,15 @@ def decode_fingerprints(text: str | None) -> dict[Batch, str]:
 def decode_positions(text: str | None) -> dict[Batch, str]:
     """Return the positions stored with a bronze commit; none for another program's text."""
     return _decode_texts(text, "positions")
+
+
+def decode_reading(text: str | None) -> str | None:
+    """Return the keys by which the extractions of a bronze commit were read; None: not stored."""
+    try:
+        reading = _decompress(_parse(text)["reading"])
+    except (KeyError, TypeError, ValueError, zlib.error):
+        return None
+    return reading if isinstance(reading, str) else None
 
 
 def _decode_texts(text: str | None, name: str) -> dict[Batch, str]:

@@ -151,11 +151,15 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
     return {batch: (counted[v][batch][0] if batch in counted[v] else 0, v) for batch, v in commits.items()}
 
 
-def committed_fingerprints(path: str, batches: Collection[Batch]) -> dict[Batch, str]:
-    """Return the fingerprint of what bronze has of each extraction, by its newest commits (``EXTRACTIONS_READ``)."""
-    newest: dict[Batch, str] = {}
+def committed_fingerprints(path: str, batches: Collection[Batch]) -> dict[Batch, tuple[str, str | None]]:
+    """Return the fingerprint of what bronze has of each extraction, and the keys that it was read by (None: not stored), by its
+    newest commits (``EXTRACTIONS_READ``).
+    """
+    newest: dict[Batch, tuple[str, str | None]] = {}
     for entry in TableFiles(path).history(EXTRACTIONS_READ):
-        newest = {**commit_metadata.decode_fingerprints(entry.get("userMetadata")), **newest}
+        text = entry.get("userMetadata")
+        prints, reading = commit_metadata.decode_fingerprints(text), commit_metadata.decode_reading(text)
+        newest = {**{batch: (print_, reading) for batch, print_ in prints.items()}, **newest}
     return {batch: newest[batch] for batch in batches if batch in newest}
 
 

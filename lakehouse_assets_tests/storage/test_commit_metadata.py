@@ -7,7 +7,15 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason
-from lakehouse_assets.storage.commit_metadata import WITHOUT_MESSAGE, decode_decisions, encode_decisions
+from lakehouse_assets.storage.commit_metadata import (
+    WITHOUT_MESSAGE,
+    decode_decisions,
+    decode_fingerprints,
+    decode_positions,
+    decode_reading,
+    encode_decisions,
+    encode_fingerprints,
+)
 
 AT = datetime(2024, 6, 1, 12, 30, tzinfo=UTC)
 REASON = Reason("value_in_range", "critical", "failed", "rows", 3, "3 of 9 rows fail")
@@ -35,5 +43,16 @@ def test_a_commit_restores_every_field_but_those_named():
 
 
 def test_another_programs_text_restores_nothing():
-    for text in (None, "", "{}", "[]", '{"log": "x"}', '{"log": "eJw="}'):
+    for text in (None, "", "{}", "[]", '{"log": "x"}', '{"log": "eJw="}', '{"reading": "x"}', '{"reading": 1}'):
         assert decode_decisions(text, "readings") == []
+        assert decode_fingerprints(text) == decode_positions(text) == {}
+        assert decode_reading(text) is None
+
+
+def test_a_commit_of_bronze_restores_its_fingerprints_positions_and_keys_of_the_source():
+    prints, positions = {(AT, 1): "one", (AT, 2): "two"}, {(AT, 2): "4"}
+    text = encode_fingerprints(prints, positions, '{"format": "csv"}')
+    assert (decode_fingerprints(text), decode_positions(text), decode_reading(text)) == (
+        prints, positions, '{"format": "csv"}'
+    )  # fmt: skip
+    assert decode_reading(encode_fingerprints(prints)) is None
