@@ -3,9 +3,10 @@
 Belongs here: which extractions are judged together, and in what order. Does not: a batch's steps (gate), or its rows (silver).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
@@ -40,8 +41,10 @@ def completed_before(run: Run) -> Iterator[None]:
         yield
 
 
-def publish(run: Run, windows: Sequence[Window]) -> Published:
-    """Run the gate for these windows' undecided extractions. Decided windows stay as they are."""
+def publish(run: Run, windows: Sequence[Window], unread: Collection[datetime] = ()) -> Published:
+    """Run the gate for these windows' undecided extractions. Decided windows stay as they are, and so do those that are to be
+    read again before they are judged (``unread``, their starts).
+    """
     with locked(run):
         table = SilverTarget(run)
         run_steps(table, (recover,))
@@ -49,7 +52,8 @@ def publish(run: Run, windows: Sequence[Window]) -> Published:
             apply_declarations(run.spark, run.path("silver"), evolution.effective_table(run.spec, table.log))
         starts = {window.start for window in windows}
         records = logs.extractions(run.settings, run.table)
-        waiting = ledger.undecided_extractions([r for r in records if r.p_extracted_at in starts], table.log)
+        to_judge = starts - set(unread)
+        waiting = ledger.undecided_extractions([r for r in records if r.p_extracted_at in to_judge], table.log)
         new, samples = judge_and_apply(run, waiting, table.log)
         run_steps(table, (results,))
         if new:

@@ -30,6 +30,16 @@ def attempt_tags(settings: Settings, spec: TableSpec, windows: Iterable[Window])
     return {TAG: _hash_of_keys(spec)} if any(window.start in again for window in windows) else {}
 
 
+def unread_windows(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> set[datetime]:
+    """Return the windows that bronze is to read by today's keys before they are judged, without those whose files are gone:
+    their rows are judged as they were read.
+    """
+    records, decisions = logs.extractions(settings, spec.name), logs.decisions(settings, spec.name)
+    undecided = {record.p_extracted_at for record in ledger.undecided_extractions(records, decisions)}
+    again = windows_to_read_again(spec, ledger.latest_extractions(records), decisions)
+    return without_attempted(instance, spec, again & undecided)
+
+
 def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[datetime]) -> set[datetime]:
     """Return these windows without those whose last run had today's keys: it found no files of them, nor will the next one."""
     keys = {start: partition_key(spec.extraction, spec.extraction.window_at(start)) for start in again}

@@ -63,14 +63,16 @@ class Shop(Clockwork):
         logs.record_extractions(self.settings, records)
         return dict(zip(windows, records, strict=True))
 
-    def publish(self, run, windows):
+    def publish(self, run, windows, unread=()):
+        windows = [window for window in windows if window.start not in unread]
         last = max((d.number for d in logs.decisions(self.settings, "readings")), default=0)
         plain = {"verdict": "published", "counts": Counts(3, 3), "reasons": (), "checks": ()}
         decisions = [
             logbook.decided(last + n, p_extracted_at=w.start, extraction_seq=self.seq(w.start.day), **plain)
             for n, w in enumerate(windows, 1)
         ]
-        logbook.write(self.settings, decisions)
+        if decisions:
+            logbook.write(self.settings, decisions)
         return Published({}, [], {})
 
     def arrives(self, days, version: str = "v1") -> None:
@@ -235,7 +237,7 @@ def test_a_quarantined_window_whose_file_is_gone_is_requested_once(shop, monkeyp
     logs.record_extractions(shop.settings, [record])
     logbook.write(shop.settings, [logbook.decided(2, p_extracted_at=window(3).start, extraction_seq=2, **counts)])
     monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
-    monkeypatch.setattr(assets, "publish", lambda run, windows: Published({}, [], {}))
+    monkeypatch.setattr(assets, "publish", lambda run, windows, unread: Published({}, [], {}))
     assert shop.next() == {3: "daemon"}
     shop.later = timedelta(hours=9)
     assert (shop.tick_retries(), shop.next()) == (1, {3: "person"})

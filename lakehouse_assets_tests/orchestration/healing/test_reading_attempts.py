@@ -1,0 +1,90 @@
+"""Windows that today's keys of `source:` read otherwise: what runs judge of them, and when they are requested.
+
+Belongs here: runs on a real instance, whose flow is played (test_retries). Does not: which windows these are
+(decisions/test_reading), or real files (pipeline/test_read_again).
+"""
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.orchestration.assets import window_steps as assets
+from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.pipeline import publish as publishing
+from lakehouse_assets.pipeline.publish import Published, publish
+from lakehouse_assets.storage import logs
+from lakehouse_assets_tests.orchestration.healing.test_retries import SPEC, Shop
+from lakehouse_assets_tests.support import readings, runner, window
+
+OTHERWISE = SPEC.model_copy(update={"source": SPEC.source.model_copy(update={"delimiter": ";"})})
+DAY = range_tags(readings(), [window(3)])
+SILVER = [dg.AssetKey("silver_readings"), dg.AssetKey("baseline_readings")]
+
+
+@pytest.fixture
+def shop(settings, monkeypatch):
+    shop = Shop(settings, monkeypatch)
+    shop.arrives([3])
+    return shop
+
+
+def extracted(settings, spec, day: int = 3) -> ExtractionRecord:
+    """A record of a window that nobody has judged."""
+    reading = json.dumps(spec.source.reading(), sort_keys=True)
+    at = datetime.now(UTC)
+    record = ExtractionRecord("readings", window(day).start, 1, "v1", 3, (), 1, "r", at, reading=reading)
+    logs.record_extractions(settings, [record])
+    return record
+
+
+def count_decisions(settings) -> int:
+    return len(logs.decisions(settings, "readings"))
+
+
+def test_a_run_of_silver_alone_judges_no_window_that_bronze_is_to_read_first(shop):
+    extracted(shop.settings, OTHERWISE)
+    assert shop.run(DAY, SILVER)
+    assert count_decisions(shop.settings) == 0
+    assert shop.next() == {3: "daemon"}
+    assert shop.run(DAY)
+    assert (count_decisions(shop.settings), shop.next()) == (1, {})
+
+
+def test_a_run_of_silver_alone_judges_what_todays_keys_have_read(shop):
+    extracted(shop.settings, SPEC)
+    assert shop.run(DAY, SILVER)
+    assert count_decisions(shop.settings) == 1
+
+
+def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch):
+    record = extracted(shop.settings, OTHERWISE)
+    monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
+    assert shop.run(DAY)
+    assert count_decisions(shop.settings) == 1
+
+
+def test_windows_that_are_to_be_read_first_stay_undecided(settings, monkeypatch):
+    for day in (1, 2, 3):
+        extracted(settings, SPEC, day)
+    judged = []
+    monkeypatch.setattr(publishing, "run_steps", lambda *_: None)
+    monkeypatch.setattr(publishing, "judge_and_apply", lambda run, waiting, log: judged.extend(waiting) or ([], {}))
+    publish(runner(None, settings, SPEC), [window(1), window(2)], {window(2).start, window(3).start})
+    assert [record.p_extracted_at.day for record in judged] == [1]
+
+
+def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch):
+    for day, spec in ((1, SPEC), (2, OTHERWISE)):
+        extracted(settings, spec, day)
+    published = []
+    monkeypatch.setattr(assets, "publish", lambda run, windows: published.extend(windows) or Published({}))
+    monkeypatch.setattr(assets, "table_run", lambda spec, settings, *_: runner(None, settings, spec))
+    monkeypatch.setattr(assets, "report_partitions", lambda *_: None)
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = SimpleNamespace(instance=instance)
+        assets._publish_ingested(context, SPEC, settings, {}, [window(1), window(2)])
+    assert published == [window(1)]
