@@ -29,6 +29,7 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.orchestration.dagster_internals import execute_in_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
+from lakehouse_assets.orchestration.healing.reading_attempts import reading_tags
 from lakehouse_assets.orchestration.healing.retries import stopped_evaluation
 from lakehouse_assets.orchestration.healing.source_state import SHOWN, Fingerprints, poll_sources
 from lakehouse_assets.orchestration.healing.stale_gold import gold_is_current
@@ -143,7 +144,7 @@ class ForegroundRun:
             failures = isolate_in_runs(
                 windows,
                 lambda some, tags: execute_assets(
-                    self.definitions, self.instance, window_assets(spec), range_tags(spec, some) | tags
+                    self.definitions, self.instance, window_assets(spec), range_tags(spec, some) | reading_tags(spec) | tags
                 ),
                 lambda some: sorted({partition(s.window) for s in self._statuses(spec) if s.is_pending} & set(some)),
             )

@@ -1,6 +1,6 @@
-"""Runs that were to read windows by other keys of `source:` and could not, since their files are gone.
+"""By which keys of `source:` runs were to read their windows, and those that could not, since their files are gone.
 
-Belongs here: what bronze's materialization says about it. Does not: which windows are to be read so (decisions.reading).
+Belongs here: the tags of runs and of bronze's materializations. Does not: which windows are to be read so (decisions.reading).
 """
 
 import hashlib
@@ -21,6 +21,7 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
 TAG = "lakehouse/not_read_by"
+RUN_TAG = "lakehouse/reads_by"
 
 
 def attempt_tags(settings: Settings, spec: TableSpec, windows: Iterable[Window]) -> dict[str, str]:
@@ -28,6 +29,11 @@ def attempt_tags(settings: Settings, spec: TableSpec, windows: Iterable[Window])
     newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
     again = windows_to_read_again(spec, newest, logs.decisions(settings, spec.name))
     return {TAG: _hash_of_keys(spec)} if any(window.start in again for window in windows) else {}
+
+
+def reading_tags(spec: TableSpec) -> dict[str, str]:
+    """Return the tags of a requested run: today's keys, which a try of a window that is to be read by them is recognised by."""
+    return {RUN_TAG: _hash_of_keys(spec)}
 
 
 def unread_windows(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> set[datetime]:

@@ -26,6 +26,7 @@ from lakehouse_assets.orchestration.healing import window_state
 from lakehouse_assets.orchestration.healing.automation import automation_is_on
 from lakehouse_assets.orchestration.healing.one_process import in_one_process
 from lakehouse_assets.orchestration.healing.ranges import partitions_of_ranges, range_tags
+from lakehouse_assets.orchestration.healing.reading_attempts import reading_tags
 from lakehouse_assets.orchestration.healing.run_keys import FINISHED, next_run_key
 from lakehouse_assets.orchestration.healing.stale_gold import Golds, stale_gold_requests
 from lakehouse_assets.orchestration.step_boundary import masked_check
@@ -53,7 +54,7 @@ def run_request(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict
         run_key=f"{spec.name} {windows[0].key}..{windows[-1].key} {why}",
         asset_selection=window_state.window_assets(spec),
         asset_check_keys=window_check_keys(spec),
-        tags={**range_tags(spec, windows), **tags},
+        tags={**range_tags(spec, windows), **reading_tags(spec), **tags},
     )
 
 

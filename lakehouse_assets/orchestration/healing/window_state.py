@@ -3,9 +3,10 @@
 Belongs here: reading the records. Does not: the judgement (decisions.healing), or requesting runs (retries).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -17,7 +18,7 @@ from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.orchestration import dagster_internals as internals
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
-from lakehouse_assets.orchestration.healing.reading_attempts import without_attempted
+from lakehouse_assets.orchestration.healing.reading_attempts import reading_tags, without_attempted
 from lakehouse_assets.orchestration.healing.source_versions import (
     comparable,
     digits_of,
@@ -34,7 +35,6 @@ LAYERS = ("bronze", "silver", "baseline")
 FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 # Runs in which one command tried windows in ever smaller ranges count as one try.
 ONE_TRY = "lakehouse/one_try"
-EVER = datetime.min.replace(tzinfo=UTC)
 # Of a stream's window that is on record and not in bronze yet.
 UNREAD = "unread"
 
@@ -94,8 +94,7 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
             rows_quarantined=quarantined.get(window.start),
         )
     pending = [window for window, of_window in facts.items() if of_window.has_arrived and not of_window.is_current]
-    read_at = {spec.extraction.window_at(start): newest[start].extracted_at for start in again}
-    return [*(_with_tries(instance, spec, facts, pending, read_at) if pending else facts).values()]
+    return [*(_with_tries(instance, spec, facts, pending, again) if pending else facts).values()]
 
 
 def _with_tries(
@@ -103,42 +102,50 @@ def _with_tries(
     spec: TableSpec,
     facts: dict[Window, WindowFacts],
     pending: Sequence[Window],
-    read_at: Mapping[Window, datetime],
+    again: Collection[datetime],
 ) -> dict[Window, WindowFacts]:
-    """Return the facts with the runs of the pending windows' partitions. ``read_at``: of windows that are to be read by other
-    keys of `source:`, when they were read last; what failed before says nothing about these keys.
+    """Return the facts with the runs of the pending windows' partitions. ``again``: windows that are to be read by other keys
+    of `source:`, by start; of them only runs that were requested with today's keys count.
     """
     by_key = windows_by_partition(spec.extraction, pending)
     reported_at = read_report_times(instance, spec, list(by_key))
-    failed_at: dict[str, dict[str, datetime]] = {key: {} for key in by_key}
-    failed_alone: dict[str, datetime] = {}
+    failures: dict[str, list[tuple[dg.DagsterRun, datetime]]] = {key: [] for key in by_key}
     since = min(reported_at.values(), default=None)
     for record in instance.get_run_records(dg.RunsFilter(statuses=list(FAILED), created_after=since)):
-        run, ended = record.dagster_run, ended_at(record)
-        for key in windows_of_run(spec, run, by_key):
+        for key in windows_of_run(spec, record.dagster_run, by_key):
             # A try before the source changed says nothing about what it has now.
             if record.create_timestamp.replace(tzinfo=UTC) >= reported_at.get(key, datetime.max.replace(tzinfo=UTC)):
-                tries, name = failed_at[key], run.tags.get(ONE_TRY, run.run_id)
-                tries[name] = max(ended, tries.get(name, ended))
-                if _has_one_window(run):
-                    failed_alone[key] = max(ended, failed_alone.get(key, ended))
+                failures[key].append((record.dagster_run, ended_at(record)))
     unfinished = instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED))
     running = {key for run in unfinished for key in windows_of_run(spec, run, by_key)}
     backfills = internals.unfinished_backfills(instance)
     if any(set(window_assets(spec)) & set(backfill.asset_selection or ()) for backfill in backfills):
         # Its runs may not exist yet. All windows wait for it: it is over soon, and nothing is requested twice.
         running |= set(by_key)
+    tags = reading_tags(spec).items()
+    tries = {key: _tries_of(runs) for key, runs in failures.items()}
+    of_today = {key: _tries_of([each for each in runs if tags <= each[0].tags.items()]) for key, runs in failures.items()}
     return facts | {
         window: replace(
             facts[window],
-            failed_at=tuple(at for at in sorted(failed_at[key].values()) if at > read_at.get(window, EVER)),
-            has_failed_alone=failed_alone.get(key, EVER) > read_at.get(window, EVER),
+            **(of_today if window.start in again else tries)[key],
             is_running=key in running,
             reported_at=reported_at.get(key),
         )
         for key, windows in by_key.items()
         for window in windows
     }
+
+
+def _tries_of(failures: Iterable[tuple[dg.DagsterRun, datetime]]) -> dict[str, Any]:
+    """Return the tries that these failed runs were (with their ends), as `WindowFacts` has them."""
+    ends: dict[str, datetime] = {}
+    has_failed_alone = False
+    for run, ended in failures:
+        name = run.tags.get(ONE_TRY, run.run_id)
+        ends[name] = max(ended, ends.get(name, ended))
+        has_failed_alone = has_failed_alone or _has_one_window(run)
+    return {"failed_at": tuple(sorted(ends.values())), "has_failed_alone": has_failed_alone}
 
 
 def ended_at(record: dg.RunRecord) -> datetime:

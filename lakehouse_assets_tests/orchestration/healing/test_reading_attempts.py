@@ -5,7 +5,7 @@ Belongs here: runs on a real instance, whose flow is played (test_retries). Does
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
@@ -14,6 +14,7 @@ import pytest
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.orchestration.assets import window_steps as assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags
+from lakehouse_assets.orchestration.healing.reading_attempts import RUN_TAG
 from lakehouse_assets.pipeline import publish as publishing
 from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.storage import logs
@@ -65,6 +66,26 @@ def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch)
     monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
     assert shop.run(DAY)
     assert count_decisions(shop.settings) == 1
+
+
+def test_only_failures_of_todays_keys_count_against_reading_a_window_otherwise(shop):
+    """The window was read, and its runs failed before it was judged. Then the keys were corrected."""
+    extracted(shop.settings, OTHERWISE)
+    shop.poisoned = {3}
+    for _ in range(5):
+        assert not shop.run(DAY)
+    assert shop.next() == {3: "daemon"}, "these runs were not requested with today's keys"
+    assert not shop.run(DAY | {RUN_TAG: "of other keys"})
+    assert shop.next() == {3: "daemon"}
+    shop.later = timedelta(hours=9)
+    assert (shop.tick_retries(), shop.next()) == (1, {3: "retry"})
+    for hours in range(20, 100, 10):
+        shop.later = timedelta(hours=hours)
+        shop.tick_retries()
+    assert (len(shop.sizes), shop.next()) == (5 + 1 + 5, {3: "stopped"})
+    shop.poisoned = set()
+    assert shop.run(DAY)
+    assert shop.next() == {}
 
 
 def test_windows_that_are_to_be_read_first_stay_undecided(settings, monkeypatch):
