@@ -128,16 +128,20 @@ def test_what_is_taken_once_ends_well_ordered_without_a_java(world, monkeypatch)
     ]
 
 
-def test_a_java_that_dies_once_all_is_taken_leaves_gold_with_an_error(world, monkeypatch):
+@pytest.mark.parametrize("is_asked_to_stop", [False, True])
+def test_a_java_that_dies_once_all_is_taken_leaves_gold_with_an_error(world, monkeypatch, is_asked_to_stop):
+    """Whoever asks the command to stop gives gold up."""
     monkeypatch.setattr(TableStream, "limit_to_waiting", lambda stream, *_: setattr(stream, "left", 0))
 
     def end() -> None:
         for stream in world.service.streams.values():
             stream.is_complete = True
         world.java.dead = True
+        if is_asked_to_stop:
+            world.service.stopping.set()
 
     world.service.available_now, world.turn = True, end
-    with pytest.raises(RunFailedError, match="gold is not rewritten"):
+    with nullcontext() if is_asked_to_stop else pytest.raises(RunFailedError, match="gold of it is not rewritten"):
         world.service.serve()
     assert {*world.reports} == {"readings", "others"}
 

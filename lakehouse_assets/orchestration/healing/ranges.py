@@ -13,6 +13,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.dagster_internals import PARTITION_TAG, RANGE_END_TAG, RANGE_START_TAG
+from lakehouse_assets.orchestration.healing.reading_attempts import reading_tags
 
 
 def range_tags(spec: TableSpec, windows: Sequence[Window]) -> dict[str, str]:
@@ -34,7 +35,8 @@ def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey
     """Return the requests, with one for each unbroken range of windows of a table's same assets.
 
     Dagster puts the tables of equal windows into one request, and would make a backfill of several windows: its runs start a
-    tick later and lose their run config. ``tables``: by those of their assets that have windows.
+    tick later and lose their run config. ``tables``: by those of their assets that have windows. The tags say by which keys of
+    `source:` the run is to read them.
     """
     merged: list[dg.RunRequest] = []
     groups: dict[tuple[Any, ...], dict[Window, dg.RunRequest]] = {}
@@ -48,7 +50,8 @@ def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey
             checks = request.asset_check_keys
             if checks is not None:
                 checks = sorted((key for key in checks if key.asset_key in assets), key=str)
-            of_table = request._replace(asset_selection=assets, asset_check_keys=checks)
+            tags = {**request.tags, **reading_tags(spec)}
+            of_table = request._replace(asset_selection=assets, asset_check_keys=checks, tags=tags)
             group = groups.setdefault((spec.name, str(assets), str(checks)), {})
             group[spec.extraction.partition_window(request.partition_key)] = of_table
     for group in groups.values():

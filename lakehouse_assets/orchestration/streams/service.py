@@ -100,10 +100,14 @@ class StreamService:
         """
         for stream in self._active():
             self.failures[stream.spec.name] = RunFailedError("Java has ended, and what waited is not all taken")
+        was_stopping = self.stopping.is_set()
         self.stopping.set()
-        if not self.failures:
+        # Whoever ends the command by a signal gives gold up.
+        if not self.failures and not was_stopping:
             self._close()
-            raise RunFailedError("Java has ended: what waited is taken, but gold is not rewritten; `lakehouse run` does that")
+            raise RunFailedError(
+                "Java has ended: what waited is taken, but gold of it is not rewritten; `lakehouse run` does that"
+            )
 
     def _take_turns(self, session: SparkSession, end: datetime) -> None:
         """Let each table whose window is due have its turn, until ``end`` or until Java has died."""
