@@ -117,16 +117,21 @@ def test_it_follows_the_folded_row_where_columns_come_from_different_batches(spa
     assert_rebuilds(spark, settings, spec)
 
 
+def column_steps(steps):
+    """Without the step that values are made by another contract, which is beside each of these."""
+    return [step for step in steps if step.column != "*"]
+
+
 @pytest.mark.exhaustive(seconds=25)
 def test_a_migration_adds_changes_and_drops_it(spark, settings):
     plain, keyed = readings(columns=COLUMNS, checks=[]), readings(surrogate_key=KEY, columns=COLUMNS, checks=[])
     land(settings, 1, [A1, B1])
     heal(spark, settings, [1], plain)
-    [step] = migrate(runner(spark, settings, keyed))
+    [step] = column_steps(migrate(runner(spark, settings, keyed)))
     assert (step.action, step.column, step.rewrites, step.reversible) == ("add", "reading_sk", True, True)
     assert set(hashes(settings).values()) == {digest("a", "1"), digest("b", "1")}
     # Nothing was judged since: the table itself says that its values can be computed again.
-    assert [(s.action, s.reversible) for s in plan_of(read_schema_status(settings, plain))] == [("drop", True)]
+    assert [(s.action, s.reversible) for s in column_steps(plan_of(read_schema_status(settings, plain)))] == [("drop", True)]
     path = settings.path("silver", "readings")
     assert [name for name, _ in delta.schema_types(path)][3:6] == ["updated", "reading_sk", "p_extracted_at"]
     status = read_schema_status(settings, keyed)
@@ -139,7 +144,7 @@ def test_a_migration_adds_changes_and_drops_it(spark, settings):
     heal(spark, settings, [2], swapped)
     assert set(hashes(settings).values()) == {digest("1", "a"), digest("1", "b"), digest("2", "c")}
     assert_rebuilds(spark, settings, swapped)
-    [step] = plan_of(read_schema_status(settings, plain))
+    [step] = column_steps(plan_of(read_schema_status(settings, plain)))
     assert (step.action, step.column, step.reversible) == ("drop", "reading_sk", True)
     try:
         refuse_loss("readings", [step], ())
