@@ -77,7 +77,8 @@ def test_each_state_has_its_next_step(case):
 
 def test_a_window_of_a_stream_is_finished_by_the_stream_and_no_new_file_replaces_it():
     start = datetime(2024, 5, 1, 13, 0, 5, 123_000, tzinfo=UTC)
-    for next_step, text in (("daemon", "ingested by `lakehouse stream`"), ("person", "--window 2024-05-01-13:00:05.123 --because")):
+    cases = (("daemon", "ingested by `lakehouse stream`"), ("person", "--window 2024-05-01-13:00:05.123 --because"))
+    for next_step, text in cases:
         of_stream = WindowStatus(window_at(start, "moment"), ("missing",), next_step)
         of_calendar = WindowStatus(window_at(start.replace(hour=0, minute=0, second=0, microsecond=0), "daily"), (), next_step)
         assert text in describe_next_step(of_stream, "readings")
