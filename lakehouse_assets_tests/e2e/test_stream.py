@@ -5,7 +5,11 @@ ranges as arithmetic (sources/test_kafka_ranges).
 """
 
 import itertools
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -21,8 +25,6 @@ from lakehouse_assets.errors import SourceError
 from lakehouse_assets.operations.release import discard, release
 from lakehouse_assets.orchestration.jobs.operation_job import find_window
 from lakehouse_assets.orchestration.streams.table_stream import POLL, TableStream
-from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.pipeline.stream import unfinished_windows
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
@@ -31,6 +33,7 @@ from lakehouse_assets.storage.source_positions import read_positions
 from lakehouse_assets_tests.chaos.play import POINTS
 from lakehouse_assets_tests.e2e import streamed
 from lakehouse_assets_tests.e2e.streamed import Clock, reading, send, table, take
+from lakehouse_assets_tests.laws.child import jvm_of
 from lakehouse_assets_tests.support import heal_windows, lake_settings, rows_of, runner
 
 
@@ -81,36 +84,24 @@ def test_a_window_is_bounded_and_the_partitions_are_equally_late(spark, broker, 
 STEPS = ("positions_recorded", *(point for point in POINTS["run"] if not point.endswith("+")))
 
 
-@pytest.mark.exhaustive(seconds=150)
-def test_dead_at_each_step_twice_each_message_is_in_silver_once(spark, broker, topic, on):
-    """What dies is completed by the next turn, which dies at the same step; then by one that lives."""
-    spec, sent, steps = table(topic), [], set()
-    for number, name in enumerate(STEPS):
-        new = some(20, seed=number)
-        send(broker, topic, new)
-        sent += new
-
-        def die(step: str, name: str = name) -> None:
-            steps.add(step)
-            if step == name:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            take(spark, on, spec, die)
-        send(broker, topic, late := some(3, seed=100 + number))
-        sent += late
-        windows = unfinished_windows(on, spec)
-        assert len(windows) == (0 if name in ("results_done", "mark_applied_done") else 1)
-        with_death = runner(spark, on, spec, die)
-        if windows and name != "positions_recorded":
-            try:
-                extract(with_death, windows)
-                publish(with_death, windows)
-            except KeyboardInterrupt:
-                pass
-        assert [stream_window.window for stream_window in drain(spark, on, spec)]
-        assert streamed.silver(on) == streamed.oracle(sent), name
-    assert steps == set(STEPS)
+@pytest.mark.parametrize("third", [pytest.param(n, marks=pytest.mark.exhaustive(seconds=150)) for n in range(3)])
+def test_killed_at_each_step_twice_each_message_is_in_silver_once(spark, broker, topic, on, third):
+    """A process is killed by SIGKILL, and the one that completes its window is killed at the same step. Then one lives."""
+    spec, sent = table(topic), []
+    for number, step in enumerate(STEPS[third::3]):
+        for attempt in range(2):
+            new = some(20, seed=2 * number + attempt)
+            send(broker, topic, new)
+            sent += new
+            command = [on.dagster_home, on.kafka_bootstrap, spec.model_dump_json(by_alias=True, exclude_unset=True), step]
+            child = subprocess.run(
+                [sys.executable, "-m", "lakehouse_assets_tests.e2e.stream_child", *map(str, command)],
+                env=os.environ | jvm_of(spark), capture_output=True, text=True, timeout=200, check=False,
+            )  # fmt: skip
+            assert child.returncode == -signal.SIGKILL, (step, child.stderr[-2000:])
+            assert len(unfinished_windows(on, spec)) == (0 if step in ("results_done", "mark_applied_done") else 1)
+        drain(spark, on, spec)
+        assert streamed.silver(on) == streamed.oracle(sent), step
     assert streamed.bronze_offsets(on) == streamed.all_offsets(sent)
     counts = streamed.counted(on)
     assert counts["rows_in"] == len(sent) == counts["rows_published"] + counts["rows_superseded"]
