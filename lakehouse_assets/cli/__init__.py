@@ -23,6 +23,7 @@ from lakehouse_assets.cli.guards import guard_app
 from lakehouse_assets.cli.heal import heal_app
 from lakehouse_assets.cli.kept_definitions import WITHIN
 from lakehouse_assets.cli.new import new
+from lakehouse_assets.cli.offsets import windows_of_offsets
 from lakehouse_assets.cli.on_worker import execute_elsewhere
 from lakehouse_assets.cli.quality_pages import pages
 from lakehouse_assets.cli.quarantine import quarantine_app
@@ -76,6 +77,9 @@ def run(
         str | None, typer.Option(help="With --rejudge: why; recorded with the decisions.", callback=common.require_reason)
     ] = None,
     by: Annotated[str | None, typer.Option(help="With --rejudge: who decides (default: the login name).")] = None,
+    offsets: Annotated[
+        str | None, typer.Option(help="With --rejudge, in place of --window: PARTITION@FIRST..LAST of the table's topic.")
+    ] = None,
 ) -> None:
     """Ingest windows that arrived or changed, once, then rewrite gold. With --rejudge: judge windows in bronze again.
 
@@ -83,10 +87,15 @@ def run(
     """
     from lakehouse_assets.orchestration.healing.foreground import ForegroundRun
 
+    settings = Settings.from_environment()
+    if offsets is not None:
+        if not rejudge or table is None or window is not None:
+            raise RefusedError("--offsets stands in place of --window, and needs --rejudge and --table")
+        window = windows_of_offsets(offsets, settings, common.select_tables(table)[0].spec)
+        terminal.err.print(f"{table}: these messages are in the windows {window}")
     if rejudge:
         _judge_again(table, window, because, by)
         return
-    settings = Settings.from_environment()
     tables = common.select_tables(table)
     selected = None
     if window is not None:

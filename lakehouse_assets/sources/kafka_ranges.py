@@ -108,6 +108,20 @@ def next_range(last: Mapping[int, tuple[int, int]], begin: Offsets, end: Offsets
     return {p: (low[p], low[p] + shares[p]) for p in low}
 
 
+def find_starts(recorded: Mapping[datetime, Range], partition: int, first: int, last: int) -> list[datetime]:
+    """Return the starts of the windows, oldest first, that have messages of a partition from offset ``first`` to ``last``, both
+    included.
+
+    >>> one, two = datetime(2024, 5, 1), datetime(2024, 5, 2)
+    >>> find_starts({two: {0: (10, 20)}, one: {0: (0, 10), 1: (0, 5)}}, 0, 9, 10) == [one, two]
+    True
+    >>> find_starts({one: {0: (0, 10), 1: (5, 5)}}, 1, 0, 9)
+    []
+    """
+    bounds = {start: ranges[partition] for start, ranges in recorded.items() if partition in ranges}
+    return sorted(start for start, (low, high) in bounds.items() if max(low, first) < min(high, last + 1))
+
+
 def group_contiguous(windows: Sequence[Window], of: Mapping[Window, Range]) -> list[list[Window]]:
     """Return groups of windows whose messages follow each other without a gap, so that one read covers each group."""
     groups: list[list[Window]] = []
