@@ -124,7 +124,7 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
         context.add_asset_metadata(metadata, asset_key=bronze, partition_key=key)
     arrived = {"windows": len(windows), "arrived": len(records)}
-    yield dg.MaterializeResult(asset_key=bronze, metadata=arrived, tags=attempt_tags(settings, spec, windows))
+    yield dg.MaterializeResult(asset_key=bronze, metadata=arrived, tags=attempt_tags(run, windows))
 
 
 def _publish_ingested(
@@ -136,7 +136,7 @@ def _publish_ingested(
     waiting = ledger.undecided_extractions(logs.extractions(settings, spec.name), logs.decisions(settings, spec.name))
     run = table_run(spec, settings, context, readers)
     # Of a window that is to be read again, bronze has other rows than are on record, or rows that today's keys read otherwise.
-    again = find_written_again(run, waiting) | unread_windows(context.instance, settings, spec)
+    again = find_written_again(run, waiting) | unread_windows(context.instance, run)
     starts = {record.p_extracted_at for record in waiting} - again
     ingested = [window for window in windows if window.start in starts]
     if ingested:
@@ -187,10 +187,12 @@ def _silver_specs(spec: TableSpec, settings: Settings) -> list[dg.AssetSpec]:
 def _publish(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers) -> Events:
     silver, baseline = (asset_key(spec, f"{layer}_{spec.name}") for layer in ("silver", "baseline"))
     windows = _windows(context, spec, settings)
-    unread = unread_windows(context.instance, settings, spec)
+    run = table_run(spec, settings, context, readers)
+    unread = unread_windows(context.instance, run)
     if left := [window.key for window in windows if window.start in unread]:
-        context.log.warning(f"not judged, since today's `source:` reads them otherwise: {first_of(left, 5)}; run bronze, too")
-    published = publish(table_run(spec, settings, context, readers), windows, unread)
+        why = "bronze has other rows than are on record, or today's `source:` reads them otherwise"
+        context.log.warning(f"not judged, since {why}: {first_of(left, 5)}; run bronze, too")
+    published = publish(run, windows, unread)
     by_key = schema_checks.rejected_windows(spec, settings, published.current)
     checked = window_checks.window_results(spec, settings, windows, published.samples)
     _report_windows(context, settings, spec, windows, published, by_key, checked.not_checked)

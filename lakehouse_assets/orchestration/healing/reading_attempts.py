@@ -5,11 +5,12 @@ Belongs here: the tags of runs and of bronze's materializations. Does not: which
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import dagster as dg
 
+from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
@@ -17,18 +18,20 @@ from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.healing.source_versions import PAGE_SIZE
-from lakehouse_assets.settings import Settings
+from lakehouse_assets.pipeline.extraction_records import find_written_again
+from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import logs
 
 TAG = "lakehouse/not_read_by"
 RUN_TAG = "lakehouse/reads_by"
 
 
-def attempt_tags(settings: Settings, spec: TableSpec, windows: Iterable[Window]) -> dict[str, str]:
-    """Return the tags of bronze after a run of these windows: none, unless one is still to be read by today's keys."""
-    newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
-    again = windows_to_read_again(spec, newest, logs.decisions(settings, spec.name))
-    return {TAG: _hash_of_keys(spec)} if any(window.start in again for window in windows) else {}
+def attempt_tags(run: Run, windows: Iterable[Window]) -> dict[str, str]:
+    """Return the tags of bronze after this run of these windows: none, unless one is still to be read again."""
+    records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
+    again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
+    again |= _find_written_again(run, ledger.undecided_extractions(records, decisions))
+    return {TAG: _hash_of_keys(run.spec)} if any(window.start in again for window in windows) else {}
 
 
 def reading_tags(spec: TableSpec) -> dict[str, str]:
@@ -36,14 +39,20 @@ def reading_tags(spec: TableSpec) -> dict[str, str]:
     return {RUN_TAG: _hash_of_keys(spec)}
 
 
-def unread_windows(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec) -> set[datetime]:
-    """Return the windows that bronze is to read by today's keys before they are judged, without those whose files are gone:
-    their rows are judged as they were read.
+def unread_windows(instance: dg.DagsterInstance, run: Run) -> set[datetime]:
+    """Return the windows that bronze is to read before they are judged: by today's keys, or since a killed run left other rows
+    than are on record. Windows whose files are gone are not among them: their rows are judged as they were read.
     """
-    records, decisions = logs.extractions(settings, spec.name), logs.decisions(settings, spec.name)
-    undecided = {record.p_extracted_at for record in ledger.undecided_extractions(records, decisions)}
-    again = windows_to_read_again(spec, ledger.latest_extractions(records), decisions)
-    return without_attempted(instance, spec, again & undecided)
+    records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
+    undecided = ledger.undecided_extractions(records, decisions)
+    again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
+    again &= {record.p_extracted_at for record in undecided}
+    return without_attempted(instance, run.spec, again | _find_written_again(run, undecided))
+
+
+def _find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:
+    """As `find_written_again`, without what this run itself has recorded: that is what it read."""
+    return find_written_again(run, [record for record in undecided if record.run_id != run.run_id])
 
 
 def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[datetime]) -> set[datetime]:

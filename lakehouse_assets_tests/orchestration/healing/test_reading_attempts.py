@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
@@ -17,7 +18,8 @@ from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.reading_attempts import RUN_TAG
 from lakehouse_assets.pipeline import publish as publishing
 from lakehouse_assets.pipeline.publish import Published, publish
-from lakehouse_assets.storage import logs
+from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.commit_metadata import encode_fingerprints
 from lakehouse_assets_tests.orchestration.healing.test_retries import SPEC, Shop
 from lakehouse_assets_tests.support import readings, runner, window
 
@@ -42,6 +44,14 @@ def extracted(settings, spec, day: int = 3) -> ExtractionRecord:
     return record
 
 
+def killed_before_its_record(settings, spec) -> None:
+    """A commit of the window's rows by these keys, and no record of it."""
+    reading = json.dumps(spec.source.reading(), sort_keys=True)
+    metadata = encode_fingerprints({(window(3).start, 1): "v1"}, reading=reading)
+    rows = pa.table({"p_extracted_at": [window(3).start] * 3, "extraction_seq": pa.array([1] * 3, pa.int32())})
+    delta.append_arrow(rows, settings.path("bronze", "readings"), user_metadata=metadata)
+
+
 def count_decisions(settings) -> int:
     return len(logs.decisions(settings, "readings"))
 
@@ -61,8 +71,23 @@ def test_a_run_of_silver_alone_judges_what_todays_keys_have_read(shop):
     assert count_decisions(shop.settings) == 1
 
 
-def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch):
-    record = extracted(shop.settings, OTHERWISE)
+def test_a_run_of_silver_alone_judges_no_rows_that_a_killed_run_read_by_other_keys(shop):
+    """Before it and after it, `source:` has today's keys."""
+    extracted(shop.settings, SPEC)
+    killed_before_its_record(shop.settings, OTHERWISE)
+    assert shop.run(DAY, SILVER)
+    assert count_decisions(shop.settings) == 0
+    assert shop.next() == {3: "daemon"}
+    assert shop.run(DAY)
+    assert (count_decisions(shop.settings), shop.next()) == (1, {})
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch, is_killed):
+    """By other keys than today's; ``is_killed``: by a killed run, so that the record has today's."""
+    record = extracted(shop.settings, SPEC if is_killed else OTHERWISE)
+    if is_killed:
+        killed_before_its_record(shop.settings, OTHERWISE)
     monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
     assert shop.run(DAY)
     assert count_decisions(shop.settings) == 1
