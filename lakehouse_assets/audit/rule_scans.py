@@ -68,12 +68,12 @@ def failures_in_sample(
 def _scan_rules(
     rows: DataFrame, bounds: Sequence[Bound], context: CheckContext, scan: Callable[[Mapping[str, str]], T]
 ) -> tuple[T, Errors]:
-    """Scan all rules; if that fails, those that can be evaluated alone. Return the result and the others' errors."""
+    """Scan all rules; if that fails, those that can be evaluated alone. Return the result and the others' errors, unmasked."""
     conditions, errors = compile_conditions(bounds, context)
     try:
         return scan(conditions), errors
     except SCAN_ERRORS:
-        errors |= errors_of({name: partial(_evaluate, rows, sql) for name, sql in conditions.items()}, personal=False)
+        errors |= errors_of({name: partial(_evaluate, rows, sql) for name, sql in conditions.items()})
     return scan({name: sql for name, sql in conditions.items() if name not in errors}), errors
 
 
@@ -145,7 +145,7 @@ def count_duplicates(frame: DataFrame, bound: Bound, context: CheckContext) -> t
             rows.sparkSession.catalog.dropTempView(view)
         totals.append(int(total or 0))
 
-    errors = errors_of({"": count}, personal=False)
+    errors = errors_of({"": count})
     return sum(totals), errors.get("")
 
 

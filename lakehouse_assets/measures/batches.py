@@ -164,9 +164,9 @@ def errors_by_batch(broken: Broken) -> dict[Batch, dict[str, str]]:
     return errors
 
 
-def errors_of(attempts: Mapping[str, Callable[[], object]], *, personal: bool) -> dict[str, str]:
-    """Return the attempts that fail, by name, each with its error (`error_of`)."""
-    errors = {name: error_of(attempt, personal=personal) for name, attempt in attempts.items()}
+def errors_of(attempts: Mapping[str, Callable[[], object]]) -> dict[str, str]:
+    """Return the attempts that fail, by name, each with its error (`error_of`), which may quote a row."""
+    errors = {name: error_of(attempt, personal=False) for name, attempt in attempts.items()}
     return {name: error for name, error in errors.items() if error is not None}
 
 

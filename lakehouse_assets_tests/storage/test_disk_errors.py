@@ -131,4 +131,4 @@ def test_a_full_disk_is_no_batchs_fault_and_no_checks():
     with pytest.raises(PySparkException):
         isolate_failures([("a", 1), ("b", 1)], fails, personal=False)  # type: ignore[list-item]
     with pytest.raises(PySparkException):
-        errors_of({"check": fails}, personal=True)
+        errors_of({"check": fails})
