@@ -58,6 +58,7 @@ def _find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[
 def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[datetime]) -> set[datetime]:
     """Return these windows without those whose last run had today's keys: it found no files of them, nor will the next one."""
     keys = {start: partition_key(spec.extraction, spec.extraction.window_at(start)) for start in again}
+    todays_keys = _hash_of_keys(spec)
     bronze, attempted, partitions = asset_key(spec, f"bronze_{spec.name}"), set[str | None](), sorted(set(keys.values()))
     for index in range(0, len(partitions), PAGE_SIZE):
         some = set(partitions[index : index + PAGE_SIZE])
@@ -67,7 +68,7 @@ def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[
         latest = dg.AssetRecordsFilter(asset_key=bronze, storage_ids=[*ids.values()])
         for record in instance.fetch_materializations(latest, limit=PAGE_SIZE).records if ids else ():
             event = record.asset_materialization
-            if event is not None and (event.tags or {}).get(TAG) == _hash_of_keys(spec):
+            if event is not None and (event.tags or {}).get(TAG) == todays_keys:
                 attempted.add(record.partition_key)
     return {start for start, key in keys.items() if key not in attempted}
 
