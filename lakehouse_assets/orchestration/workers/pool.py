@@ -28,7 +28,11 @@ MOST_SLOTS = 2
 # How long after a run's end its worker may still have it. One that has is paused or hangs, and is killed.
 TIDY_SECONDS = 120
 MODULE = "lakehouse_assets.cli.worker_process"
-NOT_FINISHED: Callable[[GivenRun], float | None] = lambda _: None  # noqa: E731
+
+
+def no_known_end(_run: GivenRun) -> float | None:
+    """Return None: how long ago any run ended is unknown."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class WorkerPool:
         run: GivenRun,
         location: str | None,
         environ: Mapping[str, str] | None = None,
-        ended_for: Callable[[GivenRun], float | None] = NOT_FINISHED,
+        ended_for: Callable[[GivenRun], float | None] = no_known_end,
         folder: Path | None = None,
         may_start: bool = True,
     ) -> WorkerFolder | None:
@@ -99,7 +103,7 @@ class WorkerPool:
         """Start a worker without a run; None if as many as stay are there."""
         env = dict(os.environ if environ is None else environ)
         with self.lock():
-            self._tidy(NOT_FINISHED)
+            self._tidy(no_known_end)
             if len([w for w in self.workers() if w.is_alive() and not w.is_stopped()]) >= self.slots:
                 return None
             return self._start(environment_mark(env, str(Path.cwd())), env, Path.cwd(), None, True, None)
