@@ -13,6 +13,7 @@ import pytest
 from lakehouse_assets import cli
 from lakehouse_assets.cli import termination
 from lakehouse_assets.errors import MaskedError, RefusedError, RunFailedError
+from lakehouse_assets_tests.support import PROJECT_ROOT
 
 WAITING = """
 import sys, time
@@ -34,6 +35,30 @@ def execute_elsewhere(_):
 
 if sys.argv[1] == "elsewhere":
     cli.execute_elsewhere = execute_elsewhere
+cli.main()
+"""
+
+# The end of a stream that has nothing to read: it rewrites gold.
+REWRITING = """
+import contextlib, importlib, sys, threading, time
+from lakehouse_assets import cli
+from lakehouse_assets.orchestration.streams import service
+
+class Service:
+    def __init__(self, *_, **__):
+        self.stopping, self.failures = threading.Event(), {}
+
+    def serve(self):
+        pass
+
+def rewrite(*_):
+    print("waiting", flush=True)
+    time.sleep(60)
+
+stream = importlib.import_module("lakehouse_assets.cli.stream")
+stream._streams, stream._rewrite_gold, service.StreamService = lambda _: [], rewrite, Service
+stream.common.open_instance = lambda _: contextlib.nullcontext()
+sys.argv = ["lakehouse", "stream", "--available-now"]
 cli.main()
 """
 
@@ -88,10 +113,10 @@ def test_another_signal_is_no_sigterm(monkeypatch):
         ending_with(monkeypatch, KeyboardInterrupt(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("command", ["wait", "elsewhere"])
-def test_sigterm_ends_a_process_that_waits_as_ctrl_c_does(command):
+def end_waiting(*command: str) -> tuple[int, str, str]:
+    """Send SIGTERM to a process of this Python code once it waits. Returns its code and what it printed then."""
     process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT_ROOT
     )
     assert process.stdout is not None
     try:
@@ -100,7 +125,16 @@ def test_sigterm_ends_a_process_that_waits_as_ctrl_c_does(command):
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, out, err) == (143, "cleaned up\n", "ended by SIGTERM\n")
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("command", ["wait", "elsewhere"])
+def test_sigterm_ends_a_process_that_waits_as_ctrl_c_does(command):
+    assert end_waiting(WAITING, command) == (143, "cleaned up\n", "ended by SIGTERM\n")
+
+
+def test_sigterm_ends_a_stream_that_rewrites_gold_with_one_line():
+    assert end_waiting(REWRITING) == (143, "", "ended by SIGTERM\n")
 
 
 def test_a_stream_that_failed_ends_with_its_error_also_after_sigterm(monkeypatch, capsys):

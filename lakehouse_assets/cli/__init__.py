@@ -31,7 +31,7 @@ from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.stream import stream
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
-from lakehouse_assets.cli.termination import EXIT_CODE, note_signals
+from lakehouse_assets.cli.termination import end_by_sigterm
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
@@ -210,14 +210,11 @@ def rebuild(table: str, as_json: terminal.AsJson = False) -> None:
 def main() -> None:
     """Run the command. An error of ours ends with its exit code and one clear message; SIGTERM with code 143 and one line."""
     is_own = sys.argv[1:2] == ["stream"] or WITHIN in os.environ  # a worker's process ends by SIGTERM
-    with note_signals(is_own) as signals:
-        try:
+    try:
+        with end_by_sigterm(is_own):
             _execute()
-        except BaseException as error:
-            if not signals.explain(error):
-                _end_with(error)
-            terminal.err.print("ended by SIGTERM", style="red")
-            sys.exit(EXIT_CODE)
+    except BaseException as error:
+        _end_with(error)
 
 
 def _execute() -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli import common, terminal
+from lakehouse_assets.cli.termination import INTERRUPTED, end_by_sigterm
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError, RefusedError, RunFailedError, SourceError
 from lakehouse_assets.settings import Settings
 
@@ -20,8 +21,6 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 FINISHING = (
     b"ending: the window under way is finished first. Ctrl-C again ends at once; the next start then finishes the window.\n"
 )
-# As a shell has it for a process that Ctrl-C ended.
-INTERRUPTED = 128 + signal.SIGINT
 
 
 def stream(
@@ -54,7 +53,8 @@ def stream(
         with _ending_by_signal(service.stopping):
             service.serve()
         if available_now and not service.stopping.is_set():
-            _rewrite_gold(settings, instance, names)
+            with end_by_sigterm():
+                _rewrite_gold(settings, instance, names)
     if service.failures:
         raise joined_error(service.failures)
 

@@ -6,15 +6,17 @@ errors (main).
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lakehouse_assets.cli import terminal
 from lakehouse_assets.errors import LakehouseError, MaskedError, RunFailedError
 
 EXIT_CODE = 128 + signal.SIGTERM  # as shells name it
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
 
 
 class Signals:
@@ -38,6 +40,21 @@ class Signals:
             return os.read(self._pipe, 1024)
         except BlockingIOError:
             return b""
+
+
+@contextmanager
+def end_by_sigterm(is_own: bool = False) -> Iterator[None]:
+    """Within the block, SIGTERM ends the process with one line and its code, whatever error it leads to. ``is_own``: as
+    `note_signals` has it.
+    """
+    with note_signals(is_own) as signals:
+        try:
+            yield
+        except BaseException as error:
+            if not signals.explain(error):
+                raise
+            terminal.err.print("ended by SIGTERM", style="red")
+            sys.exit(EXIT_CODE)
 
 
 @contextmanager
