@@ -81,11 +81,14 @@ def migration(
     was, becomes = layout
     if was != becomes:
         steps.append(Step("lay out", "*", was, becomes, True, True, "the files are written anew from bronze; no value changes"))
+    unread = dict(unread or {})
     if not same_values:
-        steps.append(Step("rewrite", "*", "", "", True, True, ANOTHER_CONTRACT))
+        marks = unread.pop("*", "")
+        why = f"{ANOTHER_CONTRACT}; {marks}" if marks else ANOTHER_CONTRACT
+        steps.append(Step("rewrite", "*", "", "", True, True, why))
     elif not steps and [name for name, _ in table] != [name for name, _ in promised]:
         steps.append(Step("rewrite", "*", "", "", True, True, "the columns stand in another order"))
-    for name, why in (unread or {}).items():
+    for name, why in unread.items():
         steps.append(Step("rewrite", name, wants.get(name, ""), wants.get(name, ""), True, True, why))
     return sorted(steps, key=lambda step: ORDER.index(step.action))
 
