@@ -30,14 +30,24 @@ def find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[d
     if not undecided or not _may_be_written_again(run.spec):
         return set()
     committed = committed_fingerprints(run.path("bronze"), [record.batch for record in undecided])
-    return {r.p_extracted_at for r in undecided if r.batch in committed and not _is_of_record(r, *committed[r.batch])}
+    recorded = [record for record in undecided if record.batch in committed]
+    return {r.p_extracted_at for r in recorded if not _is_of_record(run.spec, r, *committed[r.batch])}
 
 
-def _is_of_record(record: ExtractionRecord, fingerprint: str, reading: str | None) -> bool:
+def _is_of_record(spec: TableSpec, record: ExtractionRecord, fingerprint: str, reading: str | None) -> bool:
     """Whether a commit with this fingerprint, read by these keys, has the rows that are on record. An older version of this
     package stored no keys.
     """
-    return fingerprint == record.fingerprint and (None in (reading, record.reading) or reading == record.reading)
+    return fingerprint == record.fingerprint and (
+        None in (reading, record.reading) or _gives_same_rows(spec, reading, record.reading)
+    )
+
+
+def _gives_same_rows(spec: TableSpec, one: str | None, other: str | None) -> bool:
+    """Whether the same content gives the same rows by both recordings of keys: they are the same text, or both are today's keys
+    in another spelling.
+    """
+    return one == other or all(text is not None and spec.source.reads_like(json.loads(text)) for text in (one, other))
 
 
 def recorded_reading(spec: TableSpec) -> str | None:
@@ -96,9 +106,10 @@ def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, E
     """
     if not _may_be_written_again(run.spec):
         return {}
-    contents = {record.batch: (record.fingerprint, record.rows, record.reading) for record in read}
-    records = [r for r in logs.extractions(run.settings, run.table) if r.batch in contents]
-    return {r.batch: r for r in records if (r.fingerprint, r.rows, r.reading) == contents[r.batch]}
+    by_batch = {record.batch: record for record in read}
+    pairs = [(r, by_batch[r.batch]) for r in logs.extractions(run.settings, run.table) if r.batch in by_batch]
+    same = [(r, now) for r, now in pairs if (r.fingerprint, r.rows) == (now.fingerprint, now.rows)]
+    return {r.batch: r for r, now in same if _gives_same_rows(run.spec, r.reading, now.reading)}
 
 
 def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
