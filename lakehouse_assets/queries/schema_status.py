@@ -69,8 +69,8 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     arrived = _as_judged(contract, last, records, readers) if last else ()
     before = newest_first[newest_first.index(last) + 1 :] if last else []
     live = ledger.live_decisions(decisions).publishing
-    arrived_names = {name for r in records if r.batch in live for name in r.columns}
-    filled = [name for name in contract.columns if arrived_names.intersection(map(safe_name, contract.source_columns(name)))]
+    arrived_names = _lower_names(r for r in records if r.batch in live)
+    filled = [name for name in contract.columns if arrived_names & _bronze_names(contract.source_columns(name))]
     # A former surrogate key or derived column is computed again once it is declared again.
     computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
@@ -95,12 +95,24 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
 def _foreign(
     table: Sequence[str], contract: EffectiveTable, decisions: Sequence[Decision], records: Sequence[ExtractionRecord]
 ) -> list[str]:
-    """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source."""
+    """Return undeclared columns that bronze could not fill, neither under their name nor under an earlier contract's source.
+    Letter case does not count.
+    """
     sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
     for name, earlier in _earlier_sources(sources, decisions).items():
         sources[name].update(earlier)
-    arrived_names = {name for record in records for name in record.columns}
-    return [name for name, names in sources.items() if not {safe_name(source) for source in names} & arrived_names]
+    arrived_names = _lower_names(records)
+    return [name for name, names in sources.items() if not _bronze_names(names) & arrived_names]
+
+
+def _lower_names(records: Iterable[ExtractionRecord]) -> set[str]:
+    """Return the columns of these extractions in small letters: Spark and Delta ignore letter case."""
+    return {name.lower() for record in records for name in record.columns}
+
+
+def _bronze_names(sources: Iterable[str]) -> set[str]:
+    """Return bronze's names of these columns of a source, in small letters."""
+    return {safe_name(source).lower() for source in sources}
 
 
 def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> dict[str, list[str]]:
@@ -109,8 +121,10 @@ def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> d
     newest_first = sorted(decisions, key=lambda decision: decision.number, reverse=True) if sources else ()
     for ruleset in dict.fromkeys(decision.ruleset for decision in newest_first):
         columns = json.loads(ruleset or "{}").get("columns") or {}
-        for name in sources.keys() & columns.keys():
-            declared = columns[name]
+        by_lower_name = {name.lower(): declared for name, declared in columns.items()}
+        for name in sources:
+            if (declared := by_lower_name.get(name.lower())) is None:
+                continue
             spelled = declared.get("from") or name if isinstance(declared, dict) else name
             sources[name] += [spelled] if isinstance(spelled, str) else spelled
     return {name: list(dict.fromkeys(spellings)) for name, spellings in sources.items()}
@@ -160,7 +174,7 @@ def unread_columns(
     arrived = [(r, arrived_names[r.columns]) for r in accepted if r.rows]
     for name, earlier in _earlier_sources(contract.declared.columns, decisions).items():
         sources = contract.source_columns(name)
-        read = {safe_name(source).lower() for source in sources}
+        read = _bronze_names(sources)
         spellings: dict[str, str] = {}
         for spelled in earlier:
             spellings.setdefault(safe_name(spelled).lower(), spelled)

@@ -13,8 +13,8 @@ from deltalake import write_deltalake
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.queries.schema_status import describe_other_marks, read_schema_history, unread_columns
-from lakehouse_assets.storage import delta
+from lakehouse_assets.queries.schema_status import describe_other_marks, read_schema_history, read_schema_status, unread_columns
+from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window
 
@@ -60,6 +60,21 @@ def test_former_names_of_a_column_whatever_their_letter_case(declared, former, a
     texts = unread_columns(contract, decisions, [record])
     assert list(texts) == (["status"] if advised else [])
     assert all(text.endswith(f"declare `from: {advised}`") for text in texts.values())
+
+
+def test_columns_that_arrived_in_other_letter_case_have_values_in_bronze(settings):
+    """`Note` came as `note`, `Kind` by the name that an earlier contract read; `by_hand` was never in a source."""
+    names = ["sensor", "Note", "Kind", "by_hand"]
+    write_deltalake(settings.path("silver", "readings"), pa.table({name: ["x"] for name in names}))
+    ruleset = json.dumps({"columns": {"kind": {"type": "string", "from": "Sort"}}})
+    logbook.write(settings, [logbook.decided(1, ruleset=ruleset, verdict="published", p_extracted_at=window(1).start)])
+    arrived = ("SENSOR", "STATUS", "note", "SORT")
+    at = datetime(2024, 6, 1, tzinfo=UTC)
+    logs.record_extractions(settings, [ExtractionRecord("readings", window(1).start, 1, "print", 3, arrived, 0, "run", at)])
+    status = read_schema_status(
+        settings, readings(columns={"sensor": "string", "status": {"type": "string", "from": "Status"}, "n": "int"}, **KEYED)
+    )
+    assert (status.filled, status.foreign) == ({"sensor", "status"}, {"by_hand"})
 
 
 @pytest.mark.parametrize(
