@@ -76,7 +76,7 @@ def _passed(history: PageHistory, decision: Decision) -> list[tuple[str, str, st
 
 
 def figures(observed: Any) -> str:
-    """Return the first figures of an outcome as `name: value` texts.
+    """Return the first figures of an outcome as `name: value` texts, without differences of columns: its message names them.
 
     >>> figures({"rows": 1200, "share_passed": 0.5, "threshold": None, "examples": ["a", "b"]})
     'rows: 1,200 · share passed: 50 % · examples: a, b'
@@ -92,7 +92,7 @@ def figures(observed: Any) -> str:
 
 @lru_cache(maxsize=20_000, typed=True)
 def _figures_of(items: tuple[tuple[Any, Any], ...]) -> str:
-    named = [(str(name), value) for name, value in items if value is not None][:FIGURES]
+    named = [(str(name), value) for name, value in items if value is not None and name != "differences"][:FIGURES]
     return " · ".join(f"{name.replace('_', ' ')}: {figure(value, name)}" for name, value in named)
 
 
@@ -107,7 +107,11 @@ def figure(value: Any, name: str = "") -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(figure(each) for each in value[:5]) + (" …" if len(value) > 5 else "")
+        separator = "; " if any(isinstance(each, Mapping) for each in value) else ", "
+        return separator.join(figure(each) for each in value[:5]) + (" …" if len(value) > 5 else "")
+    if isinstance(value, Mapping):
+        pairs = [f"{key} {figure(each, key)}" for key, each in value.items() if each is not None]
+        return ", ".join(pairs[:5]) + (" …" if len(pairs) > 5 else "")
     text = str(value)
     return text if len(text) <= 200 else text[:199] + "…"
 

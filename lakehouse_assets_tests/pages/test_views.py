@@ -15,6 +15,8 @@ from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import masking
 from lakehouse_assets.decisions.healing import WindowFacts, window_statuses
+from lakehouse_assets.decisions.schema.comparison import Difference
+from lakehouse_assets.decisions.schema.gate import schema_outcome
 from lakehouse_assets.pages import charts, fragments, overview, window_view
 from lakehouse_assets.pages import history as history_module
 from lakehouse_assets.pages.history import PageHistory, WindowState, state_of
@@ -132,11 +134,20 @@ def test_the_overview_counts_the_missing_and_late_windows_that_heal_status_lists
         (True, "x", "true"),
         (0.123456, "x", "0.1235"),
         (list("abcdef"), "x", "a, b, c, d, e …"),
+        ({"group": "JFK", "rows": 1200, "sum": None}, "x", "group JFK, rows 1,200"),
+        ([{"id": 1, "n": 3}, {"id": 2}], "x", "id 1, n 3; id 2"),
+        (dict.fromkeys("abcdef", 1), "x", "a 1, b 1, c 1, d 1, e 1 …"),
         ("x" * 300, "x", "x" * 199 + "…"),
     ],
 )
 def test_figures_are_short(value, name, text):
     assert window_view.figure(value, name) == text
+
+
+def test_figures_of_a_schema_check_do_not_repeat_the_differences_of_its_message():
+    difference = Difference("note", "", "string", "quarantined", "declare it", "new", "note")
+    observed = schema_outcome("new_columns", [difference], "an undeclared column: note").observed
+    assert window_view.figures(observed) == "rejected: false"
 
 
 def test_commands_are_quoted_for_a_shell_and_only_where_something_is_in_quarantine():
