@@ -5,6 +5,7 @@ Belongs here: whole operations with Spark by two processes of two hosts on one d
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,21 @@ def assert_same(lake: Settings, clean: dict[str, Any], when: str) -> None:
         assert actual[name] == expected, f"{when}: {name} differs"
 
 
+@contextmanager
+def asleep(machine: Machine, operation: str, point: str, lake: Settings) -> Iterator[None]:
+    """Within the block, this machine sleeps at a step of an operation. Then it wakes up, and ends in one of ``ENDS``."""
+    machine.send(operation, lake, stop_at=point, seed=SEED)
+    message = machine.receive()
+    assert message == {"stopped": point}, message
+    try:
+        yield
+    finally:
+        machine.resume()
+    message = machine.receive()
+    assert message["ended"] in ENDS, message
+    assert message.get("code", 6) == 6
+
+
 @pytest.mark.exhaustive(seconds=35)
 @pytest.mark.parametrize("point", POINTS["run"])
 def test_a_machine_that_wakes_up_changes_nothing(
@@ -91,17 +107,9 @@ def test_a_machine_that_wakes_up_changes_nothing(
 ) -> None:
     former, following = hosts
     lake = copy_lake(began, tmp_path / "lake")
-    former.send("run", lake, stop_at=point, seed=SEED)
-    message = former.receive()
-    assert message == {"stopped": point}, message
-    try:
+    with asleep(former, "run", point, lake):
         following.run("run", lake)
         assert_same(lake, clean, "after the takeover")
-    finally:
-        former.resume()
-    message = former.receive()
-    assert message["ended"] in ENDS, message
-    assert message.get("code", 6) == 6
     assert_same(lake, clean, "after the former holder woke up")
     following.run("run", lake)
     former.run("run", lake)
@@ -117,18 +125,10 @@ def test_a_machine_that_wakes_up_in_another_operation_changes_nothing(
     former, following = hosts
     before, clean = ground_of(operation)
     lake = copy_lake(before, tmp_path / "lake")
-    former.send(operation, lake, stop_at=point, seed=SEED)
-    message = former.receive()
-    assert message == {"stopped": point}, message
-    try:
+    with asleep(former, operation, point, lake):
         following.run(operation, lake)
         following.run("run", lake)
         assert_same(lake, clean, "after the takeover")
-    finally:
-        former.resume()
-    message = former.receive()
-    assert message["ended"] in ENDS, message
-    assert message.get("code", 6) == 6
     assert_same(lake, clean, "after the former holder woke up")
     former.run("run", lake)
     assert_same(lake, clean, "after one more run")
