@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
@@ -20,10 +20,18 @@ from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.queries import schema_status
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.version_marks import mark_version
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window
 
 GOLD = {"name": "means", "sql": "means.sql", "key": ["sensor"]}
+
+
+MOMENT = pa.timestamp("us", "UTC")
+KINDS = {
+    "sensor": pa.string(), "hour": pa.int16(), "level": pa.float64(), "updated": MOMENT, "p_extracted_at": MOMENT,
+    "extraction_seq": pa.int32(), "_content_hash": pa.string(),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -43,12 +51,7 @@ def publish(settings, names=("sensor", "hour", "value", "updated"), **types: str
     record = ExtractionRecord("readings", window(1).start, 1, "print", 3, tuple(names), 0, "run", now, (), types)
     logs.record_extractions(settings, [record])
     logbook.write(settings, [logbook.decided(1)])
-    moment = pa.timestamp("us", "UTC")
-    kinds = {
-        "sensor": pa.string(), "hour": pa.int16(), "level": pa.float64(), "updated": moment, "p_extracted_at": moment,
-        "extraction_seq": pa.int32(), "_content_hash": pa.string(),
-    }  # fmt: skip
-    rows = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+    rows = pa.table({name: pa.array([], kind) for name, kind in KINDS.items()})
     write_deltalake(settings.path("silver", "readings"), rows)
 
 
@@ -110,6 +113,18 @@ def test_diff_looks_at_extractions_with_rows_before_the_newest_with_rows(setting
         logs.record_extractions(settings, [record])
     differences = [row["column"] for row in run_json("diff", "readings") if row["where"] != "silver"]
     assert differences == ["Tariff"]
+
+
+def test_a_plan_that_rewrites_names_another_programs_rows_which_it_replaces(settings):
+    publish(settings)
+    path = settings.path("silver", "readings")
+    mark_version(settings, "readings", "run-2", datetime(2024, 6, 2, tzinfo=UTC), 0, 0)
+    assert "another program" not in run("migrate", "readings").output
+    write_deltalake(path, pa.table({name: pa.array([None], kind) for name, kind in KINDS.items()}), mode="append")
+    DeltaTable(path).delete()
+    result = run("migrate", "readings", "--json")
+    assert "another program changed its rows: version 1 (WRITE), 2 (DELETE)" in result.stderr
+    assert {step["rewrites data"] for step in json.loads(result.stdout)} == {"yes"}
 
 
 def test_a_plan_is_printed_without_changes(settings):

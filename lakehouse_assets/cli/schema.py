@@ -59,7 +59,7 @@ def schema_migrate(
     """List the steps from silver to its contract: what each rewrites, and whether you can go back. Nothing is changed without
     --apply.
     """
-    from lakehouse_assets.operations.rebuild import plan_of, refuse_loss
+    from lakehouse_assets.operations.rebuild import describe_replaced_rows, plan_of, refuse_loss
 
     renames = {}
     for text in rename or ():
@@ -67,10 +67,13 @@ def schema_migrate(
         if not (old and equals and new):
             raise RefusedError(f"--rename {text}: write it as OLD=NEW")
         renames[old] = new
-    steps = plan_of(_status(table), renames)
+    status = _status(table)
+    steps = plan_of(status, renames)
     show([step.as_row() for step in steps], as_json, "the table is as the contract says; there is nothing to do")
     if not steps:
         return
+    if replaced := describe_replaced_rows(Settings.from_environment(), status.spec.declared, steps):
+        err.print(f"warning: {replaced}", soft_wrap=True)
     if not apply:
         err.print("nothing is changed yet; carry the plan out with --apply")
         return

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.naming import any_of
 from lakehouse_assets.decisions.schema import evolution
@@ -21,6 +22,7 @@ from lakehouse_assets.pipeline.publish import completed_before
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_write import rebuild_silver
 from lakehouse_assets.queries.schema_status import SchemaStatus, read_schema_status
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta, delta_writes, logs
 from lakehouse_assets.storage.disk_errors import find_disk_fault
@@ -125,6 +127,14 @@ def refuse_loss(table: str, steps: Sequence[Step], lose: Collection[str]) -> Non
             f"{table}: no source ever had {', '.join(lost)}: a migration loses their values, and bronze cannot give them"
             f" back. Copy them elsewhere first; then `lakehouse schema migrate {table} --apply {flags}`"
         )
+
+
+def describe_replaced_rows(settings: Settings, spec: TableSpec, steps: Sequence[Step]) -> str:
+    """Return which changes of another program a plan that rewrites the table would replace; "" if there are none."""
+    if not any(step.rewrites for step in steps):
+        return ""
+    messages = [finding.message for finding in findings_of(settings, spec) if finding.kind == "foreign"]
+    return f"silver {spec.name}: {'; '.join(messages)}; the plan replaces them by rows of bronze" if messages else ""
 
 
 def migrate(run: Run, renames: Mapping[str, str] | None = None, lose: Collection[str] = ()) -> list[Step]:
