@@ -50,7 +50,9 @@ class SourceError(LakehouseError):
 
 
 class RefusedError(LakehouseError):
-    """The request contradicts the recorded state, such as a release of a superseded batch. The message gives the reason."""
+    """The request names what is not there, or contradicts the recorded state, such as a release of a superseded batch. The
+    message gives the reason.
+    """
 
     exit_code = 5
 
