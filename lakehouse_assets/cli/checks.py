@@ -76,7 +76,13 @@ def check_validate() -> None:
     """
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
     from lakehouse_assets.orchestration.assets.project_tables import load_tables
-    from lakehouse_assets.orchestration.validate import source_findings, undeclared_folders, unmatched_patterns, unused_packs
+    from lakehouse_assets.orchestration.validate import (
+        source_findings,
+        text_ranges,
+        undeclared_folders,
+        unmatched_patterns,
+        unused_packs,
+    )
     from lakehouse_assets.testing.table_tests import declared_tests
 
     tables, guards = load_tables(), common.load_all_tables().guards
@@ -89,7 +95,7 @@ def check_validate() -> None:
         mistakes += str(error).splitlines()
     if not is_current(common.tables_folder()):
         notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
-    notes += undeclared_folders(common.tables_folder())
+    notes += text_ranges(tables) + undeclared_folders(common.tables_folder())
     terminal.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))

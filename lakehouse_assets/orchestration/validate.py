@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from lakehouse_assets.checks.kinds.values import InRange
 from lakehouse_assets.contracts.sharing import Keys
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
@@ -75,6 +76,18 @@ def _patterns(table: WrittenTable) -> Iterator[tuple[Keys, Keys, str]]:
             for index, check in enumerate(table.source_map.shared.packs[name].checks):
                 if "for_columns" in check:
                     yield keys, (name, "checks", index, "for_columns"), str(check["for_columns"])
+
+
+def text_ranges(tables: Sequence[WrittenTable]) -> list[str]:
+    """Return one line per `in_range` of a text column: Spark accepts it until a text is no value of the bounds' type."""
+    lines = []
+    for table in tables:
+        for index, check in enumerate(table.spec.checks):
+            if isinstance(check, InRange) and (column := table.spec.columns.get(check.column)) and column.type == "string":
+                location, key = table.source_map.locate(["checks", index])
+                way = f"the first text that is no {check.bound_type} puts the check in error; declare the column's type"
+                lines.append(f"{location}: {key}: {check.id}: {check.column} is string: {way}")
+    return lines
 
 
 def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple[list[str], list[str]]:

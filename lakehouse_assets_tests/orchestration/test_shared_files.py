@@ -10,7 +10,7 @@ import pytest
 from lakehouse_assets.contracts import document
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
-from lakehouse_assets.orchestration.validate import unmatched_patterns, unused_packs
+from lakehouse_assets.orchestration.validate import text_ranges, unmatched_patterns, unused_packs
 
 TABLE = """\
 type: lakehouse_assets.LakehouseTable
@@ -217,3 +217,13 @@ def test_a_pack_that_nobody_uses(load):
     tables = load(packs=PACKS + "idle:\n  checks: [{check: not_empty}]\n")
     assert [re.sub(".*/tables/", "", line) for line in unused_packs(tables)] == ["packs.yaml:12: idle: no table uses this pack"]
     assert unused_packs(load()) == []
+
+
+def test_a_range_of_a_text_column_is_a_note(load):
+    assert text_ranges(load()) == []
+    lines = text_ranges(load(table=TABLE.format(name="first").replace("value: double", "value: string")))
+    why = "value is string: the first text that is no number puts the check in error; declare the column's type"
+    assert [re.sub(r"\S*/tables/", "", line) for line in lines] == [
+        f"packs.yaml:8: bounded.checks.0: bounded: {why}",
+        f"first/defs.yaml:15: checks.1: positive: {why}",
+    ]

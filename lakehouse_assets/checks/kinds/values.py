@@ -68,14 +68,15 @@ class InRange(ColumnCheck):
         outside = [] if self.min is None else [f"{column} < {_literal(self.min, self.column)}"]
         outside += [] if self.max is None else [f"{column} > {_literal(self.max, self.column)}"]
         # Spark orders NaN above every number.
-        outside += [f"isnan({column})"] if self._type == "number" else []
+        outside += [f"isnan({column})"] if self.bound_type == "number" else []
         return f"({' OR '.join(outside)})"
 
     def type_problem(self, types: Mapping[str, str]) -> str:
-        return comparison_problem(self.column, types, self._type)
+        return comparison_problem(self.column, types, self.bound_type)
 
     @property
-    def _type(self) -> str:
+    def bound_type(self) -> str:
+        """The type of its bounds: `date` or `number`."""
         return "date" if isinstance(self.max if self.min is None else self.min, date) else "number"
 
     def message(self) -> str:
