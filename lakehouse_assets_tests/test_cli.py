@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 from lakehouse_assets import cli
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.cli import common, terminal
-from lakehouse_assets.contracts.decision import Counts, Reason
+from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
@@ -343,18 +344,43 @@ def test_a_decision_needs_a_reason(command):
     assert (result.exit_code, "say why" in result.stderr) == (2, True)
 
 
+def write_quarantined(settings: Settings, decision: Decision, rows: list[dict[str, Any]]) -> None:
+    """Quarantined rows of a decision on weather, each without reasons unless it has `batch_reasons`."""
+    batch = {"decision_id": decision.decision_id, "p_extracted_at": decision.p_extracted_at, "extraction_seq": 1}
+    stored = [{**batch, "reasons": [], "batch_reasons": [], **row} for row in rows]
+    schema = pa.Table.from_pylist(stored).schema
+    types = {
+        "reasons": pa.list_(pa.struct({name: pa.string() for name in ("check", "column", "severity", "value", "message")})),
+        "batch_reasons": pa.list_(pa.string()),
+    }
+    schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
+    write_deltalake(settings.path("quarantine", "weather"), pa.Table.from_pylist(stored, schema), mode="append")
+
+
+def test_quarantine_show_says_once_what_all_rows_share():
+    settings = Settings.from_environment()
+    decisions = [logbook.decided(n, "weather", verdict="quarantined", counts=Counts(2, 0, 0, 2, 0)) for n in (1, 2)]
+    logbook.write(settings, decisions)
+    drift = ["drift: 2 features differ from 40 windows"]
+    shared = [{"temp": each, "batch_reasons": drift} for each in ("1", "2")]
+    write_quarantined(settings, decisions[0], shared)
+    write_quarantined(settings, decisions[1], [{**shared[0], "batch_reasons": [*drift, "late"]}, shared[1]])
+    first, second = (("quarantine", "show", "weather", "--window", f"2024-01-0{day}") for day in (1, 2))
+    lines = run(*first).stdout.splitlines()
+    assert lines[0] == f"each of these rows: {drift[0]}"
+    assert [line.split() for line in lines[1:]] == [["extraction_seq", "temp"], ["1", "1"], ["1", "2"]]
+    assert [row["reasons"] for row in run_json(*first, "--json")] == drift * 2
+    assert run(*first, "--limit", "1").stdout.splitlines()[0].split()[0] == "reasons"
+    assert [line.count(drift[0]) for line in run(*second).stdout.splitlines()] == [0, 1, 1]
+
+
 def test_quarantine_show_counts_the_rows_and_gives_the_reasons_of_an_empty_window():
     settings = Settings.from_environment()
     rows = logbook.decided(1, "weather", verdict="quarantined", counts=Counts(9, 0, 0, 9, 0))
     reason = Reason("not_empty", "critical", "failed", "batch", 0, "the batch is empty")
     empty = logbook.decided(2, "weather", verdict="quarantined", counts=Counts(), reasons=(reason,))
     logbook.write(settings, [rows, empty])
-    stored = [{"decision_id": rows.decision_id, "p_extracted_at": rows.p_extracted_at, "extraction_seq": 1, "reasons": []}]
-    stored = [{**stored[0], "batch_reasons": [], "temp": str(number), "my_x20_note": "x"} for number in range(9)]
-    schema = pa.Table.from_pylist(stored).schema
-    kind = pa.list_(pa.struct({name: pa.string() for name in ("check", "column", "severity", "value", "message")}))
-    schema = pa.schema([field.with_type(kind) if "reasons" in field.name else field for field in schema])
-    write_deltalake(settings.path("quarantine", "weather"), pa.Table.from_pylist(stored, schema))
+    write_quarantined(settings, rows, [{"temp": str(number), "my_x20_note": "x"} for number in range(9)])
     first, second = (("quarantine", "show", "weather", "--window", f"2024-01-0{day}") for day in (1, 2))
     assert "4 of 9 rows; --limit shows more" in run(*first, "--limit", "4").stdout
     assert "rows; --limit" not in run(*first).stdout

@@ -42,7 +42,7 @@ def quarantine_show(
     settings, tables = Settings.from_environment(), common.select_tables()
     if table.startswith("gold_") and table.removeprefix("gold_") in golds_of(tables):
         rows = gold_quarantine_sample(settings, table, [each.spec for each in tables], limit)
-        terminal.show(rows, as_json, f"none of {table} is in quarantine")
+        _show_rows(rows, as_json, f"none of {table} is in quarantine")
         return
     spec = common.find_table(tables, table).spec
     if window is None:
@@ -63,9 +63,19 @@ def quarantine_show(
         if quarantined
         else f"none of {table} {window} is in quarantine"
     )
-    terminal.show(rows if as_json else [{source_name(name): row[name] for name in row} for row in rows], as_json, empty)
+    _show_rows(rows if as_json else [{source_name(name): row[name] for name in row} for row in rows], as_json, empty)
     if len(rows) < count and not as_json:
         terminal.out.print(f"{len(rows)} of {count} rows; --limit shows more")
+
+
+def _show_rows(rows: list[dict[str, Any]], as_json: bool, empty: str) -> None:
+    """Print quarantined rows. Reasons that all of them share stand once, in a line before a table."""
+    reasons = {row["reasons"] for row in rows}
+    if as_json or len(rows) < 2 or len(reasons) > 1 or reasons == {""}:
+        terminal.show(rows, as_json, empty)
+        return
+    terminal.show_lines([f"each of these rows: {reasons.pop()}"])
+    terminal.show([{name: value for name, value in row.items() if name != "reasons"} for row in rows])
 
 
 @quarantine_app.command("release")
