@@ -164,7 +164,7 @@ def compare_relations(batch: Relations, baseline: Relations) -> RelationDistance
     if batch.too_large or baseline.too_large:
         return None
     before, now = baseline.matrix(), batch.matrix()
-    scale = np.sqrt(np.diag(before))
+    scale = np.sqrt(np.maximum(np.diag(before), 0.0))  # below 0 by rounding: constant
     varying = scale > 1e-12 * np.maximum(1.0, np.abs(np.array(baseline.mean)))
     if not varying.any():
         return None

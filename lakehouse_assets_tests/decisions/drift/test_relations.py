@@ -4,6 +4,7 @@ Belongs here: relations alone. Does not: verdicts on them (test_kinds_of_drift).
 """
 
 import json
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -126,6 +127,20 @@ def test_a_constant_and_a_repeated_column_are_no_obstacle():
         "spread b",
         "pair a ~ b",
     }
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_variance_below_zero_by_rounding_is_a_constant():
+    """`minus` leaves one where a window that varied far more is taken out."""
+    constant = draw(200)
+    constant[:, 2] = 3.3
+    exact = of(constant)
+    rest = replace(exact, comoments=(*exact.comoments[:-1], -1e-10))
+    assert rest.matrix()[2, 2] < 0
+    for batch in (rest, of(draw(500, seed=2))):
+        distance = compare_relations(batch, rest)
+        assert distance is not None and "spread c" not in distance.statistics
+    assert compare_relations(rest, of(draw(500, seed=2))) is not None
 
 
 @pytest.mark.parametrize(("shift", "deviation"), [(0.1, 1.0), (0.0, np.sqrt(1.2)), (0.02, 1.0), (1.0, 2.0)])
