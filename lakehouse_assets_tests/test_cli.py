@@ -357,7 +357,7 @@ def write_quarantined(settings: Settings, decision: Decision, rows: list[dict[st
     write_deltalake(settings.path("quarantine", "weather"), pa.Table.from_pylist(stored, schema), mode="append")
 
 
-def test_quarantine_show_says_once_what_all_rows_share():
+def test_quarantine_show_prints_reasons_of_all_rows_once():
     settings = Settings.from_environment()
     decisions = [logbook.decided(n, "weather", verdict="quarantined", counts=Counts(2, 0, 0, 2, 0)) for n in (1, 2)]
     logbook.write(settings, decisions)
