@@ -98,7 +98,7 @@ def build_site(
             root="../",
             made_at=made_at,
             rule=rule,
-            promise=dict(rule.check),
+            promise={key: _parameter_text(value) for key, value in rule.check.items()},
             # Without this machine's folders.
             place="/".join(rules.locations.get(rule.name, "").split("/")[-2:]),
             unmatched=[each for each in unmatched if each.rule == rule.name],
@@ -106,6 +106,13 @@ def build_site(
             unfit=unfit,
         )
     return pages
+
+
+def _parameter_text(value: Any) -> str:
+    """Return a parameter of a rule's check as text: of a list its values, of a mapping its pairs."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _rule_page(name: str) -> str:

@@ -4,6 +4,7 @@ Belongs here: reports/audit_site.py. Does not: a browser (browser/test_audit_pag
 """
 
 import posixpath
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
@@ -66,6 +67,14 @@ def test_every_link_leads_to_a_page_of_the_site(pages):
             if link.startswith("data:image/png;base64,"):
                 continue
             assert link.startswith("#") or posixpath.normpath(posixpath.join(posixpath.dirname(path), link)) in pages, link
+
+
+def test_lists_among_a_rules_parameters_are_text():
+    (rule,) = [rule for rule in strict().rules if rule.name == "planet_code"]
+    rule = rule.model_copy(update={"check": {"check": "in_set", "values": ["EWR", "JFK"], "where": {"origin": "US"}}})
+    site = build_site(history(), replace(strict(), rules=(rule,)), {}, AT, [])
+    page = ParsedPage(site["rules/planet_code.html"])
+    assert "check: in_set values: EWR, JFK where: origin US" in " ".join(page.text.split())
 
 
 def test_a_window_that_drifted_has_its_features_and_its_picture(pages):
