@@ -252,6 +252,31 @@ def test_quarantine_show_lists_gold_rows_of_the_last_decision():
     assert run_json("quarantine", "show", "gold_daily_weather", "--json") == []
 
 
+def test_several_tables_are_all_of_those():
+    two = ("--table", "weather", "--table", "planes")
+    golds = {f"gold_{gold.name}" for table in load_tables() if table.spec.name in two for gold in table.spec.gold}
+    assert {row["table"] for row in run_json("check", "list", *two, "--json")} == {"weather", "planes", *golds}
+    assert {row["table"] for row in run_json("heal", "status", *two, "--json")} == {"weather", "planes"}
+    logbook.write(Settings.from_environment(), [logbook.decided(1, name) for name in ("weather", "planes", "flights")])
+    assert [row["table"] for row in run_json("verdicts", *two, "--json")] == ["planes", "weather"]
+    assert "nope" in refused("verdicts", *two, "--table", "nope")
+
+
+def test_a_run_of_several_tables_runs_those(monkeypatch):
+    ran: list[str] = []
+
+    def run_of(self):
+        ran.extend(table.spec.name for table in self.tables)
+        return self.report
+
+    monkeypatch.setattr("lakehouse_assets.cli.common.open_dagster", lambda _: nullcontext((None, None)))
+    monkeypatch.setattr(foreground.ForegroundRun, "run", run_of)
+    assert run("run", "--table", "weather", "--table", "planes", "--table", "weather").exit_code == 0
+    assert ran == ["weather", "planes"]
+    of_one = refused("run", "--rejudge", "--table", "weather", "--table", "planes", "--window", WINDOW, "--because", "x")
+    assert "name one --table" in of_one
+
+
 @pytest.mark.parametrize(
     "command",
     [

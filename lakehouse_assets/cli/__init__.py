@@ -68,7 +68,7 @@ app.command()(verify)
 
 @app.command()
 def run(
-    table: common.OneTable = None,
+    table: common.Tables = None,
     window: Annotated[str | None, typer.Option(help="Only these windows: a key, or A..B (both included).")] = None,
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge these windows of this table again by today's rules; needs --because.")
@@ -89,14 +89,15 @@ def run(
 
     settings = Settings.from_environment()
     if offsets is not None:
-        if not rejudge or table is None or window is not None:
-            raise RefusedError("--offsets stands in place of --window, and needs --rejudge and --table")
-        window = windows_of_offsets(offsets, settings, common.select_tables(table)[0].spec)
-        terminal.err.print(f"{table}: these messages are in the windows {window}")
+        if not rejudge or len(table or ()) != 1 or window is not None:
+            raise RefusedError("--offsets stands in place of --window, and needs --rejudge and one --table")
+        (spec,) = (each.spec for each in common.select_tables(*table or ()))
+        window = windows_of_offsets(offsets, settings, spec)
+        terminal.err.print(f"{spec.name}: these messages are in the windows {window}")
     if rejudge:
-        _judge_again(table, window, because, by)
+        _judge_again(table or [], window, because, by)
         return
-    tables = common.select_tables(table)
+    tables = common.select_tables(*table or ())
     selected = None
     if window is not None:
         start, end = common.window_range(window, [each.spec for each in tables])
@@ -114,7 +115,7 @@ def run(
         # Of other windows, and of streams, which it does not poll, it knows nothing.
         is_whole = window is None and not any(each.spec.extraction.stream for each in tables)
         terminal.out.print(f"nothing to do{': each window that has arrived is judged' if is_whole else ''}")
-    if table is None and (mistakes := common.load_all_tables().mistakes):
+    if not table and (mistakes := common.load_all_tables().mistakes):
         raise ConfigError("\n".join(["these tables stop, all others went on:", *mistakes]))
 
 
@@ -131,9 +132,10 @@ def _print_outcome(report: "RunReport") -> None:
         terminal.out.print("why: `lakehouse verdicts`, `lakehouse quarantine list`")
 
 
-def _judge_again(table: str | None, window: str | None, because: str | None, by: str | None) -> None:
-    if table is None or window is None or because is None:
-        raise RefusedError("--rejudge changes decisions: name --table, --window (a key, or A..B) and --because")
+def _judge_again(tables: list[str], window: str | None, because: str | None, by: str | None) -> None:
+    if len(tables) != 1 or window is None or because is None:
+        raise RefusedError("--rejudge changes decisions: name one --table, --window (a key, or A..B) and --because")
+    (table,) = tables
     start, end = common.window_range(window, [common.select_tables(table)[0].spec])
     first, _, last = window.partition("..")
     config = {"table": table, "first": first, "last": last, "by": common.author(by), "because": because}
@@ -142,7 +144,7 @@ def _judge_again(table: str | None, window: str | None, because: str | None, by:
 
 @app.command()
 def verdicts(
-    table: common.OneTable = None,
+    table: common.Tables = None,
     verdict: Annotated[str | None, typer.Option(help="Only this verdict, e.g. quarantined.")] = None,
     silver_version: Annotated[
         int | None,
@@ -157,19 +159,20 @@ def verdicts(
     if verdict not in (None, *(names := (*get_args(Verdict), "superseded"))):
         raise RefusedError(f"--verdict {verdict}: there is no such verdict; there are {', '.join(names)}")
     if silver_version is not None:
-        _checked_before(table, silver_version, verdict, as_json)
+        _checked_before(table or [], silver_version, verdict, as_json)
         return
-    rows = verdict_rows(common.read_decisions(table), full=as_json)
+    rows = verdict_rows(common.read_decisions(*table or ()), full=as_json)
     listed = [row for row in rows if verdict in (None, row["verdict"])]
     terminal.show(listed, as_json, "no batch has this verdict" if rows else "nothing has been judged yet; run `lakehouse run`")
 
 
-def _checked_before(table: str | None, version: int, verdict: str | None, as_json: bool) -> None:
+def _checked_before(tables: list[str], version: int, verdict: str | None, as_json: bool) -> None:
     from lakehouse_assets.queries.provenance import find_checked_decisions
     from lakehouse_assets.reports.decision_rows import check_details, check_rows
 
-    if table is None:
+    if len(tables) != 1:
         raise RefusedError("--silver-version is a version of one table: name it with --table")
+    (table,) = tables
     common.read_decisions(table)  # refuses an unknown name
     provenance = find_checked_decisions(Settings.from_environment(), table, version)
     if provenance.note:

@@ -35,10 +35,10 @@ def check_kinds(as_json: terminal.AsJson = False) -> None:
 
 
 @check_app.command("list")
-def check_list(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
+def check_list(table: common.Tables = None, as_json: terminal.AsJson = False) -> None:
     """List the configured checks: the effect of a failure, parameters, and their file. With --json: all parameters."""
     rows, above = [], common.tables_folder().parent
-    for each in common.select_with_guards(table):
+    for each in common.select_with_guards(*table or ()):
         groups: list[tuple[str, Any, tuple[Any, ...]]] = [(each.spec.name, each.spec.checks, ("checks",))]
         golds = [(gold, each.written_keys(("gold", i, "checks"))) for i, gold in enumerate(each.spec.gold)]
         groups += [(f"gold_{gold.name}", gold.checks, keys) for gold, keys in golds]
@@ -56,11 +56,11 @@ def check_list(table: common.OneTable = None, as_json: terminal.AsJson = False) 
 
 
 @check_app.command("report")
-def check_report(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
+def check_report(table: common.Tables = None, as_json: terminal.AsJson = False) -> None:
     """Report every window's check results to Dagster again, as the log has them, after its history was lost. Starts no JVM."""
     from lakehouse_assets.orchestration.jobs.operation_job import run_job
 
-    specs, rows = [each.spec for each in common.select_tables(table)], []
+    specs, rows = [each.spec for each in common.select_tables(*table or ())], []
     with common.open_dagster(Settings.from_environment()) as (definitions, instance):
         for spec in specs:
             with terminal.err.status(f"reporting: {spec.name}"):

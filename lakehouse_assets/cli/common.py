@@ -20,7 +20,7 @@ from lakehouse_assets.cli.terminal import err, err_lines, show
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError
 from lakehouse_assets.settings import Settings
 
-OneTable = Annotated[str | None, typer.Option("--table", help="Only this table.")]
+Tables = Annotated[list[str] | None, typer.Option("--table", help="Only this table; repeat for more.")]
 
 
 def require_reason(text: str | None) -> str | None:
@@ -34,25 +34,23 @@ Because = Annotated[str, typer.Option("--because", help="Why: recorded with the 
 By = Annotated[str | None, typer.Option("--by", help="Who decides (default: the login name).")]
 
 
-def select_tables(name: str | None = None) -> list[Any]:
-    """Return the table of this name, or all without mistakes; the others' mistakes are printed as warnings.
+def select_tables(*names: str) -> list[Any]:
+    """Return the tables of these names, or all without mistakes; the others' mistakes are printed as warnings.
 
     Raises RefusedError for an unknown name, ConfigError for one that stops for a mistake, or if all tables do.
     """
     loaded = load_all_tables()
-    if name is None:
+    if not names:
         err_lines(f"warning: {line}" for line in loaded.mistakes)
         return list(loaded.tables)
-    for broken in loaded.broken:
-        if broken.name == name:
-            raise ConfigError("\n".join(broken.mistakes))
-    return [find_table(loaded.tables, name)]
+    return [find_table(loaded.tables, name) for name in dict.fromkeys(names)]
 
 
-def select_with_guards(name: str | None) -> list[Any]:
-    """Return the table or guard of this name, or all. Raises as `select_tables`."""
-    guards = [guard for guard in load_all_tables().guards if name in (None, guard.spec.name)]
-    return guards if guards and name is not None else [*select_tables(name), *guards]
+def select_with_guards(*names: str) -> list[Any]:
+    """Return the tables and guards of these names, or all. Raises as `select_tables`."""
+    guards = [guard for guard in load_all_tables().guards if not names or guard.spec.name in names]
+    others = [name for name in names if name not in {guard.spec.name for guard in guards}]
+    return [*select_tables(*others), *guards] if others or not names else guards
 
 
 def load_all_tables() -> Any:
@@ -68,10 +66,14 @@ def tables_folder() -> Path:
 
 
 def find_table(tables: Sequence[Any], name: str) -> Any:
-    """Return the table of this name. Raises RefusedError, which lists the tables."""
+    """Return the table of this name. Raises RefusedError, which lists the tables, or ConfigError for one with a mistake."""
     by_name = {table.spec.name: table for table in tables}
     if name not in by_name:
-        if name in {guard.spec.name for guard in load_all_tables().guards}:
+        loaded = load_all_tables()
+        for broken in loaded.broken:
+            if broken.name == name:
+                raise ConfigError("\n".join(broken.mistakes))
+        if name in {guard.spec.name for guard in loaded.guards}:
             raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
         raise RefusedError(f"there is no table {name!r}; there are {', '.join(by_name) or 'none yet'}")
     return by_name[name]
@@ -86,20 +88,25 @@ def may_be_personal() -> bool:
         return True
 
 
-def read_decisions(table: str | None) -> Sequence[Any]:
-    """Return a table's decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
+def read_decisions(*names: str) -> Sequence[Any]:
+    """Return these tables' decisions, or all. Only a name without decisions is looked up in the YAML, which takes time."""
     from lakehouse_assets.storage.arrow_alone import load_arrow_alone
 
     load_arrow_alone(numpy=False)
     from lakehouse_assets.storage import logs
 
-    decisions = logs.decisions(Settings.from_environment(), table)
-    if table and not decisions:
-        tables, guards = select_tables(), load_all_tables().guards
-        names = {f"gold_{gold.name}" for each in tables for gold in each.spec.gold} | {guard.spec.name for guard in guards}
-        if table not in names:
-            find_table(tables, table)
-    return decisions
+    settings = Settings.from_environment()
+    if not names:
+        return logs.decisions(settings)
+    by_name = {name: logs.decisions(settings, name) for name in names}
+    if without := [name for name, decisions in by_name.items() if not decisions]:
+        loaded = load_all_tables()
+        others = {f"gold_{gold.name}" for each in loaded.tables for gold in each.spec.gold}
+        others |= {guard.spec.name for guard in loaded.guards}
+        for name in without:
+            if name not in others:
+                find_table(loaded.tables, name)
+    return [decision for decisions in by_name.values() for decision in decisions]
 
 
 @contextmanager

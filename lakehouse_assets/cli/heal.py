@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import OneTable, open_instance, select_tables
+from lakehouse_assets.cli.common import Tables, open_instance, select_tables
 from lakehouse_assets.cli.terminal import AsJson, show
 from lakehouse_assets.settings import Settings
 
@@ -18,7 +18,7 @@ heal_app = typer.Typer(no_args_is_help=True, help="Windows that are missing, lat
 
 @heal_app.command("status")
 def heal_status(
-    table: OneTable = None,
+    table: Tables = None,
     everything: Annotated[bool, typer.Option("--all", help="Also late windows that are in silver.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +32,7 @@ def heal_status(
     from lakehouse_assets.reports.healing_status import status_rows
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    specs = [each.spec for each in select_tables(table)]
+    specs = [each.spec for each in select_tables(*table or ())]
     with open_instance(settings) as instance:
         statuses = {spec.name: read_statuses(instance, settings, spec, now) for spec in specs}
         rows = status_rows(statuses, full=as_json, everything=everything)

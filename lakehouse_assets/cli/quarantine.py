@@ -18,11 +18,11 @@ Seq = Annotated[int, typer.Option("--seq", help="Which extraction of the window 
 
 
 @quarantine_app.command("list")
-def quarantine_list(table: common.OneTable = None, as_json: terminal.AsJson = False) -> None:
+def quarantine_list(table: common.Tables = None, as_json: terminal.AsJson = False) -> None:
     """List batches with rows in quarantine."""
     from lakehouse_assets.reports.decision_rows import quarantine_rows
 
-    terminal.show(quarantine_rows(common.read_decisions(table)), as_json, "nothing is in quarantine")
+    terminal.show(quarantine_rows(common.read_decisions(*table or ())), as_json, "nothing is in quarantine")
 
 
 @quarantine_app.command("show")

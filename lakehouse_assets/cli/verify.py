@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from lakehouse_assets.cli.common import OneTable, author, open_dagster, require_reason, select_tables, stop_own_spark
+from lakehouse_assets.cli.common import Tables, author, open_dagster, require_reason, select_tables, stop_own_spark
 from lakehouse_assets.cli.terminal import AsJson, err, out, show
 from lakehouse_assets.errors import EvidenceError, RefusedError
 from lakehouse_assets.settings import Settings
 
 
 def verify(
-    table: OneTable = None,
+    table: Tables = None,
     rows: Annotated[bool, typer.Option("--rows", help="Compare rows too, cell by cell. Spark reads all rows.")] = False,
     replay: Annotated[
         int | None, typer.Option(min=1, help="Judge so many of each table's newest decisions again by what they kept.")
@@ -38,7 +38,7 @@ def verify(
     from lakehouse_assets.pipeline.evidence import findings_of
 
     settings = Settings.from_environment()
-    specs = [each.spec for each in select_tables(table)]
+    specs = [each.spec for each in select_tables(*table or ())]
     if accept_loss and (table is None or because is None or not restore_logs):
         raise RefusedError("--accept-loss gives up records: name --table, --restore-logs and --because")
     if restore_logs:

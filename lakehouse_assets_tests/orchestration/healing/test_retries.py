@@ -355,7 +355,7 @@ def test_heal_status(shop, monkeypatch):
     assert shop.run_days(1, 2)
     assert not shop.run_days(5, 5)
     monkeypatch.setenv("LAKEHOUSE_ROOT", shop.settings.root)
-    monkeypatch.setattr("lakehouse_assets.cli.heal.select_tables", lambda names: [LakehouseTable(SPEC, None)])
+    monkeypatch.setattr("lakehouse_assets.cli.heal.select_tables", lambda *_: [LakehouseTable(SPEC, None)])
     monkeypatch.setattr(dg.DagsterInstance, "get", staticmethod(lambda: nullcontext(shop.instance)))
     result = CliRunner().invoke(cli.app, ["heal", "status", "--table", "readings", "--json"])
     assert result.exit_code == 0, result.output
