@@ -72,7 +72,7 @@ def find_table(tables: Sequence[Any], name: str) -> Any:
         loaded = load_all_tables()
         for broken in loaded.broken:
             if broken.name == name:
-                raise ConfigError("\n".join(broken.mistakes))
+                raise ConfigError("\n".join([f"{name} is not loaded, because of its mistakes:", *broken.mistakes]))
         if name in {guard.spec.name for guard in loaded.guards}:
             raise RefusedError(f"{name} guards a table that others write: `lakehouse guard` has its commands (docs/guards.md)")
         raise RefusedError(f"there is no table {name!r}; there are {', '.join(by_name) or 'none yet'}")

@@ -252,6 +252,11 @@ def test_the_command_goes_on_and_ends_with_the_mistake(project):
     assert "nothing to do: each window that has arrived is judged" in result.stdout
     one = CliRunner().invoke(cli.app, ["run", "--table", "wrong"])
     assert isinstance(one.exception, ConfigError)
+    for command in (["verdicts", "--table"], ["quarantine", "list", "--table"], ["quarantine", "show"], ["rebuild"]):
+        named = CliRunner().invoke(cli.app, [*command, "wrong"])
+        assert isinstance(named.exception, ConfigError), "it is there, and not loaded"
+        assert str(named.exception).startswith("wrong is not loaded, because of its mistakes:\n")
+        assert "unknown type 'duoble'" in str(named.exception)
     listed = CliRunner().invoke(cli.app, ["check", "list", "--json"])
     assert listed.exit_code == 0 and "warning: " in listed.stderr
     assert {row["table"] for row in json.loads(listed.stdout)} == {"fine"}
