@@ -50,7 +50,8 @@ def _is_one_of(commands: Sequence[Sequence[str]], arguments: Sequence[str]) -> b
 def call_within(main: Callable[[], None], arguments: Sequence[str]) -> int:
     """Execute a command in this process, a worker's, and return its code. ``main``: what reads `sys.argv` and executes it."""
     argv = sys.argv
-    terminal.out.width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
+    for console, stream in ((terminal.out, sys.stdout), (terminal.err, sys.stderr)):
+        console.width = shutil.get_terminal_size().columns if stream.isatty() else terminal.UNWRAPPED
     os.environ[WITHIN] = "1"
     try:
         sys.argv = ["lakehouse", *arguments]

@@ -26,9 +26,10 @@ class SafeConsole(Console):
         super().print(*[escape_controls(each) if isinstance(each, str) else each for each in objects], markup=False, **options)
 
 
-# Piped into a file or another program, a table is as wide as it needs.
-out = SafeConsole(width=None if sys.stdout.isatty() else 100_000, emoji=False)
-err = SafeConsole(stderr=True, emoji=False)
+# Piped into a file or another program, a table is as wide as it needs, and a message is one line: `grep` finds its location.
+UNWRAPPED = 100_000
+out = SafeConsole(width=None if sys.stdout.isatty() else UNWRAPPED, emoji=False)
+err = SafeConsole(stderr=True, width=None if sys.stderr.isatty() else UNWRAPPED, emoji=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
