@@ -224,7 +224,7 @@ def _execute() -> None:
     search_rarely()
     if (code := execute_elsewhere(sys.argv[1:])) is not None:
         sys.exit(code)
-    app(standalone_mode=True)
+    app(prog_name="lakehouse", standalone_mode=True)  # a worker's process has another name
 
 
 def _end_with(error: BaseException) -> NoReturn:

@@ -213,7 +213,12 @@ def configure(folder: Path, monkeypatch: pytest.MonkeyPatch, pool: WorkerPool) -
 
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
-    [(["--help"], 0, "Usage"), (["nonsense"], 2, "No such command"), (["rebuild", "x"], 5, "no table")],
+    [
+        (["--help"], 0, "Usage"),
+        (["nonsense"], 2, "No such command"),
+        (["rebuild", "x"], 5, "no table"),
+        (["rebuild", "--nope"], 2, "Usage: lakehouse rebuild "),
+    ],
 )
 def test_a_command_in_a_workers_process_gives_its_code(capfd, monkeypatch, tmp_path, arguments, code, text):
     (tmp_path / "tables").mkdir()
