@@ -26,6 +26,7 @@ from lakehouse_assets.orchestration.healing.source_versions import (
     recorded_versions,
     source_key,
 )
+from lakehouse_assets.orchestration.own_process import was_killed
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.table_windows import table_windows
@@ -116,7 +117,8 @@ def _with_tries(
             # A try before the source changed says nothing about what it has now.
             if record.create_timestamp.replace(tzinfo=UTC) >= reported_at.get(key, datetime.max.replace(tzinfo=UTC)):
                 failures[key].append((record.dagster_run, ended_at(record)))
-    unfinished = instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED))
+    # The run of a killed command stays unfinished until somebody reports it as failed.
+    unfinished = [run for run in instance.get_runs(dg.RunsFilter(statuses=internals.UNFINISHED)) if not was_killed(run)]
     running = {key for run in unfinished for key in windows_of_run(spec, run, by_key)}
     backfills = internals.unfinished_backfills(instance)
     if any(set(window_assets(spec)) & set(backfill.asset_selection or ()) for backfill in backfills):

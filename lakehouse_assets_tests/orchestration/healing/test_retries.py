@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 from typer.testing import CliRunner
 
 from lakehouse_assets import cli
@@ -24,10 +25,13 @@ from lakehouse_assets.orchestration.healing.retries import CHECK, RetryPlan, pla
 from lakehouse_assets.orchestration.healing.run_keys import RUN_KEY
 from lakehouse_assets.orchestration.healing.source_versions import VERSION_TAG
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
+from lakehouse_assets.orchestration.own_process import PROCESS_TAG
 from lakehouse_assets.pipeline.publish import Published
 from lakehouse_assets.storage import delta, logs
+from lakehouse_assets.storage.leases.process_identity import own_identity
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.orchestration.healing.test_conditions import Clockwork
+from lakehouse_assets_tests.orchestration.test_own_process import ended
 from lakehouse_assets_tests.support import land, readings, window
 
 SPEC = readings(
@@ -366,6 +370,16 @@ def test_heal_status(shop, monkeypatch):
     shown = CliRunner().invoke(cli.app, ["heal", "status"], env={"COLUMNS": "200"}).output
     assert "try 1 of 5 failed; next try" in shown
     assert "2024-01-06..2024-01-31" in shown
+
+
+def test_a_killed_command_ingests_nothing(shop):
+    """Its run is unfinished until another command or the daemon's monitoring reports it as failed."""
+    shop.arrives([1, 2])
+    for day, identity in ((1, ended()), (2, own_identity())):
+        tags = {**range_tags(SPEC, [window(day)]), PROCESS_TAG: json.dumps(identity)}
+        assets = frozenset(dg.AssetKey(name) for name in OWN)
+        create_run_for_test(shop.instance, status=dg.DagsterRunStatus.STARTED, tags=tags, asset_selection=assets)
+    assert shop.next() == {1: "daemon", 2: "running"}
 
 
 def test_heal_status_lists_a_half_applied_release(shop):
