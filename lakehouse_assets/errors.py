@@ -87,7 +87,7 @@ class MaskedError(LakehouseError):
 
 
 class CheckFailedError(LakehouseError):
-    """The check of `lakehouse check run` fails on the data or is in error; or an audit stops."""
+    """The check of `lakehouse check run` fails on the data or is in error; an audit stops; or a released window still fails."""
 
     exit_code = 8
 

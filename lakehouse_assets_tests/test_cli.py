@@ -26,7 +26,7 @@ from lakehouse_assets.cli import common, terminal
 from lakehouse_assets.contracts.decision import Counts, Decision, Reason
 from lakehouse_assets.contracts.extraction import ExtractionSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
-from lakehouse_assets.errors import ConfigError, RefusedError, SourceError
+from lakehouse_assets.errors import CheckFailedError, ConfigError, RefusedError, SourceError
 from lakehouse_assets.orchestration import validate
 from lakehouse_assets.orchestration.assets.project_tables import load_tables
 from lakehouse_assets.orchestration.healing import foreground
@@ -567,5 +567,9 @@ def test_a_release_ends_with_what_it_published_or_withdrew(monkeypatch, before, 
     monkeypatch.setattr("lakehouse_assets.cli.common.open_dagster", lambda _: nullcontext((None, None)))
     monkeypatch.setattr(operation_job, "run_job", lambda *_: None)
     monkeypatch.setattr(foreground.ForegroundRun, "run", lambda _: None)
-    lines = run_rows("quarantine", "release", "weather", "--window", "2013-01-01", "--because", "x")
-    assert lines[-1].startswith(line)
+    result = run("quarantine", "release", "weather", "--window", "2013-01-01", "--because", "x")
+    if verdict == "quarantined":  # the verdicts are listed, and a script can tell by the code
+        assert isinstance(result.exception, CheckFailedError), result.output
+        assert "2013-01-01" in result.stdout and str(result.exception).startswith(f"weather 2013-01-01: {line}")
+    else:
+        assert (result.exit_code, result.stdout.splitlines()[-1].startswith(line)) == (0, True), result.output

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli import common, terminal
-from lakehouse_assets.errors import RefusedError
+from lakehouse_assets.errors import CheckFailedError, RefusedError
 from lakehouse_assets.settings import Settings
 
 quarantine_app = typer.Typer(no_args_is_help=True, help="Quarantined rows: list, show, release or discard them.")
@@ -93,14 +93,19 @@ def quarantine_release(
     by: common.By = None,
     seq: Seq = 0,
 ) -> None:
-    """Judge a quarantined window again by today's rules, or override checks by name."""
+    """Judge a quarantined window again by today's rules, or override checks by name. Code 8: it is still quarantined."""
     from lakehouse_assets.reports.decision_rows import describe_release
 
     joins = {None: "unless_overridden", True: "yes", False: "no"}[teach]
     decisions = _run("release_quarantine", table, window, because, by, seq, override=override or [], teach=joins)
     released = [d for d in decisions if d.kind == "released" and d.applied_at is not None and seq in (0, d.extraction_seq)]
-    if released:
-        terminal.out.print(describe_release(max(released, key=lambda d: d.number), decisions))
+    if not released:
+        return
+    last = max(released, key=lambda d: d.number)
+    outcome = describe_release(last, decisions)
+    if last.verdict == "quarantined":
+        raise CheckFailedError(f"{table} {window}: {outcome}")
+    terminal.out.print(outcome)
 
 
 @quarantine_app.command("discard")
