@@ -363,6 +363,12 @@ def test_a_bad_window_key(command, key):
     )
 
 
+def test_a_range_of_windows_is_judged_again_and_not_released():
+    message = refused("quarantine", "release", "weather", "--window", "2013-01-01..2013-01-09", "--because", "x")
+    assert "`lakehouse run --table weather --window 2013-01-01..2013-01-09 --rejudge --because WHY`" in message
+    assert "one window" in refused("quarantine", "discard", "weather", "--window", "2013-01-01..2013-01-09", "--because", "x")
+
+
 @pytest.mark.parametrize("command", ["release", "discard"])
 def test_a_decision_needs_a_reason(command):
     result = run("quarantine", command, "weather", "--window", WINDOW, "--because", " ")
@@ -518,7 +524,21 @@ def test_heal_status_of_a_lake_in_which_nothing_is():
     assert {tuple(row["states"]) for row in rows} == {("missing",)}
     (row,) = run_rows("heal", "status", "--table", "weather")
     assert "2013-01-01..2013-12-31" in row
-    assert "ingested when it arrives" in row
+    assert "ingested once a poll finds it at the source" in row
+
+
+def test_heal_status_of_many_quarantined_windows_names_one_command_for_them():
+    days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 4)]
+    settings, (table,) = Settings.from_environment(), common.select_tables("weather")
+    more = {"verdict": "quarantined", "counts": Counts(9, 0, 0, 9, 0)}
+    command = "--window 2013-01-01..2013-01-04 --rejudge --because WHY"
+    logbook.write(settings, [logbook.decided(1, "weather", p_extracted_at=days[0], **more)])
+    assert command not in run("heal", "status", "--table", "weather").stdout
+    logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day, **more) for n, day in enumerate(days[1:], 2)])
+    shown = run("heal", "status", "--table", "weather").stdout.splitlines()[-1]
+    assert shown.startswith("weather: 3 windows wait for you")
+    assert f"`lakehouse run --table weather {command}`" in shown
+    assert table.spec.name in {row["table"] for row in run_json("heal", "status", "--table", "weather", "--json")}
 
 
 def run_rows(*arguments: str) -> list[str]:

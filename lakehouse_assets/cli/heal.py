@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lakehouse_assets.cli.common import Tables, open_instance, select_tables
-from lakehouse_assets.cli.terminal import AsJson, show
+from lakehouse_assets.cli.terminal import AsJson, show, show_lines
 from lakehouse_assets.settings import Settings
 
 heal_app = typer.Typer(no_args_is_help=True, help="Windows that are missing, late, stale, failing or quarantined.")
@@ -29,7 +29,7 @@ def heal_status(
 
     load_arrow_alone(numpy=False)
     from lakehouse_assets.orchestration.healing.window_state import read_statuses
-    from lakehouse_assets.reports.healing_status import status_rows
+    from lakehouse_assets.reports.healing_status import describe_many, status_rows
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
     specs = [each.spec for each in select_tables(*table or ())]
@@ -38,6 +38,8 @@ def heal_status(
         rows = status_rows(statuses, full=as_json, everything=everything)
         rows += stream_rows(instance, settings, specs, now, full=as_json)
     show(rows, as_json, "every closed window is in silver and accepted")
+    if not as_json:
+        show_lines(describe_many(statuses))
 
 
 def stream_rows(instance: Any, settings: Settings, specs: Sequence[Any], now: datetime, *, full: bool) -> list[dict[str, Any]]:

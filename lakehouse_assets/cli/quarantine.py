@@ -117,6 +117,10 @@ def quarantine_discard(table: str, window: WindowKey, because: common.Because, b
 def _run(job: str, table: str, window: str, because: str, by: str | None, seq: int, **options: Any) -> list[Any]:
     from lakehouse_assets.orchestration.jobs.operation_job import find_window
 
-    start = find_window(common.select_tables(table)[0].spec, window).start
+    spec = common.select_tables(table)[0].spec
+    if ".." in window:
+        several = f"`lakehouse run --table {table} --window {window} --rejudge --because WHY` judges a range by today's rules"
+        raise RefusedError(f"--window {window}: name one window; {several}")
+    start = find_window(spec, window).start
     config = {"table": table, "window": window, "extraction_seq": seq, "by": common.author(by), "because": because, **options}
     return common.run_decision(job, config, start, start + timedelta(microseconds=1))

@@ -23,7 +23,7 @@ def describe_next_step(status: WindowStatus, table: str) -> str:
     or_new = "" if is_of_stream else ", or a new file"
     return {
         "nothing": "nothing: the window is done",
-        "source": "ingested when it arrives at the source",
+        "source": "ingested once a poll finds it at the source",
         "daemon": f"ingested {'by `lakehouse stream`' if is_of_stream else DAEMON}, or by `lakehouse run`",
         "running": "a run is ingesting it",
         "retry": f"{failed}; next try {status.due_at:{TIME_FORMAT}}" if status.due_at else failed,
@@ -31,6 +31,19 @@ def describe_next_step(status: WindowStatus, table: str) -> str:
         "person": f"waits for you: `lakehouse quarantine release {table} --window {key} --because WHY`, or `discard`" + or_new,
         "lookback": f"nothing: it is older than `lookback`; `{command}`",
     }[status.next_step]
+
+
+def describe_many(statuses: Mapping[str, Sequence[WindowStatus]]) -> list[str]:
+    """Return a line for each table with several quarantined windows: the one command that judges all of them again."""
+    lines = []
+    for table, of_table in sorted(statuses.items()):
+        keys = [status.window.key for status in of_table if status.next_step == "person"]
+        if len(keys) > 1:
+            command = f"lakehouse run --table {table} --window {keys[0]}..{keys[-1]} --rejudge --because WHY"
+            lines.append(
+                f"{table}: {len(keys)} windows wait for you; `{command}` judges every window of this range by today's rules"
+            )
+    return lines
 
 
 def status_rows(
