@@ -109,6 +109,14 @@ def finished_check(check: dg.AssetCheckSpec) -> dg.Output:
     return dg.Output(None, output_name=check.get_python_identifier())
 
 
+def newest_materialization(
+    instance: dg.DagsterInstance, asset: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """Return what a check's result names as the materialization that it is of; None where there is none."""
+    records = instance.fetch_materializations(asset, limit=1).records
+    return _target(records[0]) if records else None
+
+
 class _OfNewestMaterialization(dg.AssetCheckResult):
     """Dagster lists every partition of the asset to tell which materialization a check of all of them has looked at. Of an
     hourly table of some years that takes longer than the check.
@@ -117,8 +125,7 @@ class _OfNewestMaterialization(dg.AssetCheckResult):
     def _get_unpartitioned_target_materialization_data(
         self, step_context: Any, asset_key: dg.AssetKey
     ) -> AssetCheckEvaluationTargetMaterializationData | None:
-        records = step_context.instance.fetch_materializations(asset_key, limit=1).records
-        return _target(records[0]) if records else None
+        return newest_materialization(step_context.instance, asset_key)
 
 
 def of_newest_materialization(result: dg.AssetCheckResult) -> dg.AssetCheckResult:

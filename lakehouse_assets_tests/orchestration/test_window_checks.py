@@ -3,8 +3,11 @@
 Belongs here: what Dagster has stored after runs and operations. Does not: how a result reads (assets/test_checks).
 """
 
+import asyncio
+
 import dagster as dg
 import pytest
+from dagster._core.loader import LoadingContextForTest
 
 from lakehouse_assets.orchestration.assets.component import LakehouseTable
 from lakehouse_assets.orchestration.assets.partitions import partitions_of
@@ -14,6 +17,7 @@ from lakehouse_assets_tests.e2e.world import World
 from lakehouse_assets_tests.support import land, readings
 
 SILVER = dg.AssetKey("silver_readings")
+OF_THE_TABLE = [QUARANTINED, "evidence_complete", "no_window_left_failed", "schema_matches_contract"]
 GOOD, BAD = "2024-01-01", "2024-01-02"
 CHECKS = [
     {"check": "in_range", "column": "value", "min": -100, "max": 100, "on_fail": "quarantine_batch"},
@@ -40,6 +44,18 @@ def newest(world: World, check: str) -> dg.AssetCheckEvaluation:
     return world.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key].evaluation
 
 
+def not_evaluated(world: World) -> list[str]:
+    """The checks without windows that the UI shows as "Not Evaluated": of an earlier materialization, or of none."""
+    keys = {name: dg.AssetCheckKey(SILVER, name) for name in OF_THE_TABLE}
+    records = world.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(keys.values()))
+    context = LoadingContextForTest(world.instance)
+    return [
+        name
+        for name, key in keys.items()
+        if key not in records or not asyncio.run(records[key].targets_latest_materialization(context))
+    ]
+
+
 def test_runs_and_operations_report_their_windows(world):
     land(world.settings, 1, ["a,1,10,2024-01-01T00:00:00Z"])
     land(world.settings, 2, ["a,2,555,2024-01-02T00:00:00Z"])
@@ -58,11 +74,14 @@ def test_runs_and_operations_report_their_windows(world):
     assert "after" in materialized(SILVER).asset_materialization.metadata["not_checked"].value
 
     again = {"table": "readings", "first": BAD, "last": BAD, "by": "x", "because": "y"}
+    assert not_evaluated(world) == []
     run_job(world.definitions, world.instance, "rejudge_windows", again)
+    assert not_evaluated(world) == []
     assert newest(world, "in_range_value").metadata["verdict"].value == "quarantined"
     assert "after" in materialized(SILVER).asset_materialization.metadata["not_checked"].value
     request = {"table": "readings", "window": BAD, "by": "x", "because": "y"}
     run_job(world.definitions, world.instance, "release_quarantine", {**request, "override": ["in_range_value"]})
+    assert not_evaluated(world) == []
     assert bar(world, "after") == {GOOD: "SUCCEEDED", BAD: "SUCCEEDED"}
     assert newest(world, "in_range_value").metadata["verdict"].value == "published_with_warnings"
     assert newest(world, QUARANTINED).passed

@@ -78,6 +78,6 @@ def _sensor(asset: str, key: dg.AssetKey, several: Sequence[BrokenTable]) -> dg.
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         if context.cursor == digest:
             return dg.SkipReason("these mistakes are reported")
-        return dg.SensorResult(asset_events=[evaluation(key, CHECK, _result(several))], cursor=digest)
+        return dg.SensorResult(asset_events=[evaluation(context.instance, key, CHECK, _result(several))], cursor=digest)
 
     return report

@@ -30,7 +30,7 @@ SHOWN = 50
 def report_findings(context: Any, settings: Settings, spec: TableSpec, findings: Sequence[Finding]) -> None:
     """Report the check's result from a step that is not the check, and send alerts."""
     asset = asset_key(spec, f"silver_{spec.name}")
-    context.instance.report_runless_asset_event(evaluation(asset, CHECK, _result(findings)))
+    context.instance.report_runless_asset_event(evaluation(context.instance, asset, CHECK, _result(findings)))
     _send_alerts(context, settings, spec, findings)
 
 

@@ -15,6 +15,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.orchestration.asset_keys import input_key
+from lakehouse_assets.orchestration.dagster_internals import newest_materialization
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
 
@@ -118,10 +119,15 @@ def drift_metadata(drift: Mapping[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def evaluation(asset: dg.AssetKey, check: str, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """Return a check's result as an event, which a sensor or another asset's run can report."""
+def evaluation(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, check: str, result: dg.AssetCheckResult
+) -> dg.AssetCheckEvaluation:
+    """Return a check's result as an event, which a sensor or another asset's run can report. It is one of the asset's newest
+    materialization: without that, the UI shows "Not Evaluated" if both have the same second.
+    """
     values = {name: getattr(result, name) for name in ("passed", "metadata", "severity", "description")}
-    return dg.AssetCheckEvaluation(asset_key=asset, check_name=check, **values)
+    target = newest_materialization(instance, asset)
+    return dg.AssetCheckEvaluation(asset_key=asset, check_name=check, target_materialization_data=target, **values)
 
 
 def samples_markdown(values: Sequence[str]) -> dg.MetadataValue:

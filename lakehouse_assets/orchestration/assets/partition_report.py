@@ -74,7 +74,7 @@ def report_partitions(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     # After the materializations, which the results are of.
     report_partition_results(instance, checked.results)
     silver = asset_key(spec, f"silver_{spec.name}")
-    instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
+    instance.report_runless_asset_event(evaluation(instance, silver, CHECK, quarantine_check_result(spec, settings)))
 
 
 def _current(settings: Settings, spec: TableSpec) -> Mapping[datetime, Decision]:

@@ -157,7 +157,7 @@ class ForegroundRun:
         if ended:
             self.report.verdicts[spec.name] = count_verdicts(logs.decisions(self.settings, spec.name), ended)
         if len(self.failures) > failures_before:
-            self.instance.report_runless_asset_event(stopped_evaluation(spec, self._statuses(spec)))
+            self.instance.report_runless_asset_event(stopped_evaluation(self.instance, spec, self._statuses(spec)))
 
     def _rewrite_gold(self, table: WrittenTable, specs: Sequence[TableSpec]) -> None:
         for gold in table.spec.gold:

@@ -56,7 +56,7 @@ def guard_sensor(settings: Settings, specs: Sequence[GuardSpec], jobs: Sequence[
                 context.log.warning(escape_controls(text))
                 after[spec.name] = {**own, "error": text}
                 if text != own.get("error"):
-                    events.append(evaluation(guarded_key(spec), HISTORY, _unreadable(text)))
+                    events.append(evaluation(context.instance, guarded_key(spec), HISTORY, _unreadable(text)))
         cursor = json.dumps(after, sort_keys=True)
         if not requests and not events and cursor == context.cursor:
             return dg.SkipReason("no new version in any guarded table")

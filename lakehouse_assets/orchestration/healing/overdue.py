@@ -4,7 +4,7 @@ Belongs here: what is overdue of a calendar, and its result. Does not: when it i
 (overdue_streams).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -23,6 +23,8 @@ from lakehouse_assets.settings import Settings
 
 CHECK = "no_window_overdue"
 SHOWN = 10
+# After the text of a result that is to be reported again.
+AGAIN = " (again)"
 
 
 def report_overdue(
@@ -32,9 +34,11 @@ def report_overdue(
     polled: Sequence[TableSpec],
     before: Mapping[str, str],
     now: datetime,
+    arriving: Collection[dg.AssetKey] = (),
 ) -> tuple[list[dg.AssetCheckEvaluation], Mapping[str, str]]:
     """Return the results of ``polled`` tables that differ from those reported ``before``, and the windows that are now reported
-    as overdue (of a stream: what is wrong), by table of all ``specs``.
+    as overdue (of a stream: what is wrong), by table of all ``specs``. ``arriving``: sources whose new windows are reported
+    together with these results, so that a result cannot name them. The next tick reports that result again.
     """
     limited = {spec.name for spec in specs if has_overdue_check(spec)}
     reported = {name: text for name, text in before.items() if name in limited}
@@ -42,13 +46,15 @@ def report_overdue(
     for spec in polled:
         if spec.name not in limited:
             continue
+        source = source_versions.source_key(spec)
         try:
             # A broker that is away answers late, and Dagster ends a tick after a minute.
             result, reported[spec.name] = _judge(instance, settings, spec, now, asks_source=False)
         except Exception as error:  # one table's damaged log stops no other table's results
             result, reported[spec.name] = _failed_result(spec, error), f"error: {type(error).__name__}"
         if reported[spec.name] != before.get(spec.name):
-            evaluations.append(evaluation(source_versions.source_key(spec), CHECK, result))
+            evaluations.append(evaluation(instance, source, CHECK, result))
+        reported[spec.name] += AGAIN if source in arriving else ""
     return evaluations, reported
 
 

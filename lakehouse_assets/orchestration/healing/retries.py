@@ -143,7 +143,7 @@ def _plan_table(
     plan.requests += [_request(instance, settings, spec, windows, statuses, now) for windows in due]
     plan.waiting += len(failed) - len(stopped)
     if stopped != stopped_before:
-        plan.evaluations.append(stopped_evaluation(spec, statuses))
+        plan.evaluations.append(stopped_evaluation(instance, spec, statuses))
     return stopped if failed else None
 
 
@@ -218,9 +218,11 @@ def _stopped_result(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.Ass
     return dg.AssetCheckResult(passed=not stopped, severity=dg.AssetCheckSeverity.ERROR, description=shown, metadata=metadata)
 
 
-def stopped_evaluation(spec: TableSpec, statuses: Sequence[WindowStatus]) -> dg.AssetCheckEvaluation:
+def stopped_evaluation(
+    instance: dg.DagsterInstance, spec: TableSpec, statuses: Sequence[WindowStatus]
+) -> dg.AssetCheckEvaluation:
     """Return the result of `no_window_left_failed` as an event."""
-    return evaluation(asset_key(spec, f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
+    return evaluation(instance, asset_key(spec, f"silver_{spec.name}"), CHECK, _stopped_result(spec, statuses))
 
 
 def stopped_windows_check(settings: Settings, spec: TableSpec) -> dg.AssetChecksDefinition:

@@ -62,7 +62,8 @@ def source_sensor(settings: Settings, specs: Sequence[TableSpec]) -> dg.SensorDe
                 " Put fewer folders into its path, or let extraction.start be later"
             )
         reported = before.get("overdue", {})
-        evaluations, overdue = report_overdue(context.instance, settings, specs, poll.tables, reported, now)
+        arriving = {event.asset_key for event in poll.events}
+        evaluations, overdue = report_overdue(context.instance, settings, specs, poll.tables, reported, now, arriving)
         for warning in poll.warnings:
             context.log.warning(warning)
         cursor = json.dumps({"seen": poll.unsettled, "overdue": overdue, "next": poll.next_table}, sort_keys=True)

@@ -120,7 +120,7 @@ def _job(jobs: OperationJobs, declared: Mapping[str, DeclaredTable], layer: str)
                 key = dg.AssetKey.from_user_string(asset)
                 context.log_event(dg.AssetObservation(key, metadata=result.metadata))
                 if layer != GUARDED:
-                    context.instance.report_runless_asset_event(evaluation(key, CHECK, result))
+                    context.instance.report_runless_asset_event(evaluation(context.instance, key, CHECK, result))
         values = summary(report, str(index_page))
         context.add_output_metadata({"pages": dg.MetadataValue.url(SERVED), "stops": len(values["stops"])})
         return values

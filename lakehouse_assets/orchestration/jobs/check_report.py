@@ -3,13 +3,17 @@
 Belongs here: from the log to Dagster, in an op. Does not: how a result reads (assets/window_checks), or deciding (operations).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.orchestration.asset_keys import asset_key
+from lakehouse_assets.orchestration.assets import schema_checks
+from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.metadata import evaluation
 from lakehouse_assets.orchestration.assets.partition_report import windows_beside
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK, quarantine_check_result
@@ -20,7 +24,10 @@ from lakehouse_assets.orchestration.assets.window_checks import (
     window_results,
 )
 from lakehouse_assets.orchestration.dagster_internals import partitions_with_results, store_partition_results
+from lakehouse_assets.orchestration.healing.retries import stopped_evaluation
+from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs, TableRequest
+from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.settings import Settings
 
 
@@ -35,7 +42,35 @@ def report_results(context: dg.OpExecutionContext, settings: Settings, spec: Tab
     """Report these results, and what is in quarantine."""
     store_partition_results(context, checked.results)
     silver = asset_key(spec, f"silver_{spec.name}")
-    context.instance.report_runless_asset_event(evaluation(silver, CHECK, quarantine_check_result(spec, settings)))
+    event = evaluation(context.instance, silver, CHECK, quarantine_check_result(spec, settings))
+    context.instance.report_runless_asset_event(event)
+
+
+def report_table_checks(
+    context: dg.OpExecutionContext, settings: Settings, spec: TableSpec, readers: Mapping[str, Sequence[str]]
+) -> None:
+    """Report the checks of silver without windows that a run of silver evaluates: schema, failed windows, evidence. The
+    operation is done: one that cannot be evaluated is a warning. ``readers``: as `Run` has them.
+    """
+    instance, silver = context.instance, asset_key(spec, f"silver_{spec.name}")
+
+    def report_schema() -> None:
+        result = schema_checks.silver_schema_result(settings, spec, readers)
+        instance.report_runless_asset_event(evaluation(instance, silver, schema_checks.CHECK, result))
+
+    def report_failed_windows() -> None:
+        statuses = read_statuses(instance, settings, spec, datetime.now(UTC))
+        instance.report_runless_asset_event(stopped_evaluation(instance, spec, statuses))
+
+    def report_evidence() -> None:
+        report_findings(context, settings, spec, findings_of(settings, spec))
+
+    for report in (report_schema, report_failed_windows, report_evidence):
+        try:
+            report()
+        except Exception as error:
+            why = error_text(error, bool(spec.pii_columns))
+            context.log.warning(f"{spec.name}: a check is not reported again, the next run of silver does: {why}")
 
 
 def report_every_window(context: dg.OpExecutionContext, settings: Settings, spec: TableSpec) -> int:

@@ -14,13 +14,15 @@ from lakehouse_assets.orchestration.assets.metadata import decision_metadata
 from lakehouse_assets.orchestration.assets.partition_report import partition_events, windows_beside
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.assets.window_checks import not_checked_metadata, window_results
-from lakehouse_assets.orchestration.jobs.check_report import report_results
+from lakehouse_assets.orchestration.jobs.check_report import report_results, report_table_checks
 from lakehouse_assets.orchestration.quality_pages import window_link
 from lakehouse_assets.pipeline.run import Run
 
 
 def report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mapping[Window, Decision]) -> None:
-    """Report windows' new decisions: materializations, every check's result, and what is in quarantine."""
+    """Report windows' new decisions: materializations, every check's result, and what is in quarantine; then the checks of the
+    table as a whole, which are of the materialization before.
+    """
     spec, settings = run.spec, run.settings
     reported = [window for window, decision in decisions.items() if _needs_report(context, run, window, decision)]
     if not reported:
@@ -35,6 +37,7 @@ def report_decisions(context: dg.OpExecutionContext, run: Run, decisions: Mappin
     for event in events:
         context.log_event(event)
     report_results(context, settings, spec, checked)
+    report_table_checks(context, settings, spec, run.readers)
 
 
 def _events(

@@ -86,7 +86,8 @@ def _version_requests(settings: Settings, find_guard: Callable[[str], GuardSpec]
         signed = JudgementRequest(by=config.by, because=config.because, operation=_operation(context), **request)
         settle_version(guard_run(spec, settings, context), chosen_batch(spec, config.version, config.window), signed)
         for result in guard_check_results(spec, settings, JudgedVersions()):
-            context.instance.report_runless_asset_event(evaluation(guarded_key(spec), str(result.check_name), result))
+            event = evaluation(context.instance, guarded_key(spec), str(result.check_name), result)
+            context.instance.report_runless_asset_event(event)
 
     def release_version(context: dg.OpExecutionContext, config: VersionRelease) -> None:
         """Accept a quarantined version of a guarded table, overriding checks by name."""

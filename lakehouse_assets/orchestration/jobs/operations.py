@@ -17,13 +17,15 @@ from lakehouse_assets.operations.rebuild import migrate
 from lakehouse_assets.operations.rebuild import rebuild as rebuild_table
 from lakehouse_assets.operations.restore_logs import AcceptedLoss, restore_logs
 from lakehouse_assets.orchestration.asset_keys import asset_key
-from lakehouse_assets.orchestration.assets import metadata as show
 from lakehouse_assets.orchestration.assets.evidence_check import report_findings
 from lakehouse_assets.orchestration.assets.partitions import partition_key
-from lakehouse_assets.orchestration.assets.schema_checks import CHECK as SCHEMA_CHECK
-from lakehouse_assets.orchestration.assets.schema_checks import silver_schema_result
 from lakehouse_assets.orchestration.jobs import operation_job
-from lakehouse_assets.orchestration.jobs.check_report import report_checks_job, report_every_window, report_window_checks
+from lakehouse_assets.orchestration.jobs.check_report import (
+    report_checks_job,
+    report_every_window,
+    report_table_checks,
+    report_window_checks,
+)
 from lakehouse_assets.orchestration.jobs.decision_report import report_decisions
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.pipeline.mend import mend
@@ -202,8 +204,7 @@ def _migrate_job(jobs: operation_job.OperationJobs) -> dg.JobDefinition:
                 dg.AssetMaterialization(silver, partition=partition_key(spec.extraction, window), metadata=values)
             )
             report_window_checks(context, settings, spec, [window])
-        result = silver_schema_result(settings, spec, jobs.readers.get(spec.name, {}))
-        context.instance.report_runless_asset_event(show.evaluation(silver, SCHEMA_CHECK, result))
+        report_table_checks(context, settings, spec, jobs.readers.get(spec.name, {}))
         return values
 
     return jobs.job("migrate_schema", "migrate", migrate_silver)

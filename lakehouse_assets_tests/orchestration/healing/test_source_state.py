@@ -266,7 +266,7 @@ def test_a_stopped_source_is_reported_until_it_continues(settings, monkeypatch):
     other = readings(name="quiet", source={**readings().source.model_dump(), "path": "quiet/{window:%Y-%m-%d}.csv"})
     sensor = sensors.source_sensor(settings, [with_check, other])
     definitions = build_definitions(settings, [LakehouseTable(spec, Path("nowhere")) for spec in (with_check, other)])
-    cursor = None
+    cursor, source = None, source_key(with_check)
 
     def tick() -> list[tuple[bool, str]]:
         nonlocal cursor
@@ -293,6 +293,13 @@ def test_a_stopped_source_is_reported_until_it_continues(settings, monkeypatch):
         assert tick() == [(False, f"2024-01-03, 2024-01-04: {late}")]
         land(settings, 4, ["a,1,1,2024-01-04T00:00:00Z"])
         assert [passed for _ in range(4) for passed, _ in tick()] == [True]
+        # A window in time changes no result, and the UI shows one of an earlier materialization as "Not Evaluated".
+        now = datetime(2024, 1, 6, 5, tzinfo=UTC)
+        land(settings, 5, ["a,1,1,2024-01-05T00:00:00Z"])
+        assert [passed for _ in range(4) for passed, _ in tick()] == [True]
+        shown = instance.event_log_storage.get_latest_asset_check_execution_by_key([key := dg.AssetCheckKey(source, CHECK)])
+        (newest,) = instance.fetch_materializations(source, limit=1).records
+        assert shown[key].evaluation.target_materialization_data.storage_id == newest.storage_id
 
 
 def test_only_a_table_with_overdue_after_has_the_check(settings, tmp_path):
