@@ -73,6 +73,7 @@ attributes:
     empty = [column for column, some in values.items() if not some]
     advice = {
         "path": dated.advice,
+        "files": dated.files_advice,
         "seconds": dated.seconds_advice,
         "key": _key_advice(key, count, [columns[name] for name in key], file, landed_files(dated.path, landing)),
         "last_modified": (f"{modified}; check it" if modified else "none; later windows win") if key else "",

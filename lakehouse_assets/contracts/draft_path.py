@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from lakehouse_assets.contracts.draft_names import MOST_NAMES, NamePattern, name_pattern, names_beside
 from lakehouse_assets.contracts.path_pattern import DIRECTIVES, PLACEHOLDER, PathPattern
 from lakehouse_assets.contracts.windows import MINUTES, Cadence
 from lakehouse_assets.errors import ConfigError
@@ -34,13 +35,12 @@ DATED: dict[Cadence, list[str]] = {
 }
 # A month with a number after it begins a date that does not exist, such as 2024-02-30. Seconds may follow a minute.
 ENDS = {"monthly": r"(?![-_/]?\d)", "1min": rf"(?=(?P<seconds>{SECONDS})?)(?:(?!\d)|(?={SECONDS}))"}
-MOST_NAMES = 10_000
 
 
 @dataclass(frozen=True)
 class DraftPath:
     """A path with placeholders. ``first``: the day of its window. ``names``: how many names show the minutes, if it has any.
-    ``seconds``: the digits after the minutes, as they are in the name.
+    ``seconds``: the digits after the minutes, as they are in the name. ``files_advice``: which files of the window it matches.
     """
 
     path: str
@@ -48,6 +48,7 @@ class DraftPath:
     first: str
     names: int = 0
     seconds: str = ""
+    files_advice: str = ""
 
     @property
     def advice(self) -> str:
@@ -75,22 +76,34 @@ def draft_path(path: str, landing: Path) -> DraftPath:
                 datetime.strptime(first, "%Y-%m-%d")  # noqa: DTZ007 (to see whether there is such a day)
             except ValueError:
                 continue
-            text = _with_placeholder(path, match, part)
+            seconds = part.get("seconds") or ""
+            name = _name_pattern(path, match, match.end() + len(seconds), landing)
+            text = _with_placeholder(path, match, part, name)
             if cadence != "1min":
-                return DraftPath(text, cadence, first)
+                return DraftPath(text, cadence, first, files_advice=name.advice)
             minutes = _minutes_of_names(text, path, landing)
-            return DraftPath(text, _cadence(minutes), first, len(minutes), part["seconds"] or "")
+            return DraftPath(text, _cadence(minutes), first, len(minutes), seconds, name.advice)
     raise ConfigError(
         f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; the path must contain its window"
     )
 
 
-def _with_placeholder(path: str, match: re.Match[str], part: Mapping[str, str]) -> str:
+def _name_pattern(path: str, match: re.Match[str], end: int, landing: Path) -> NamePattern:
+    """Return the pattern of the file's name, beside the others in its folder. ``end``: of the date, with any seconds."""
+    start = path.rfind("/") + 1
+    prefix, date, suffix = path[start : match.start()], path[max(start, match.start()) : end], path[max(start, end) :]
+    return name_pattern(prefix, date, suffix, names_beside(path, landing, match.re))
+
+
+def _with_placeholder(path: str, match: re.Match[str], part: Mapping[str, str], own: NamePattern) -> str:
     placeholder, at = "", match.start()
     for name in (name for name in match.groupdict() if name != "seconds"):
         placeholder += path[at : match.start(name)] + f"%{name}"
         at = match.end(name)
-    return f"{_folders(path[: match.start()], part)}{{window:{placeholder}}}{path[match.end() :]}"
+    start = path.rfind("/") + 1
+    before = path[:start] + own.prefix if match.start() >= start else path[: match.start()]
+    after = path[match.end() :].removesuffix(own.own_suffix) + own.suffix
+    return f"{_folders(before, part)}{{window:{placeholder}}}{after}"
 
 
 def _folders(before: str, part: Mapping[str, str]) -> str:
@@ -111,9 +124,9 @@ def _minutes_of_names(text: str, path: str, landing: Path) -> list[int]:
 
 
 def landed_files(text: str, landing: Path) -> list[Path]:
-    """Return the landed files that a pattern without globs may match, of many only some."""
+    """Return the landed files that a pattern may match, of many only some."""
     parts = PLACEHOLDER.split(text)
-    parts[::2] = [glob.escape(part) for part in parts[::2]]
+    parts[::2] = [glob.escape(part).replace("[*]", "*").replace("**", "[*][*]") for part in parts[::2]]
     parts[1::2] = [re.sub("%(.)", lambda each: "?" * DIRECTIVES[each[1]], part) for part in parts[1::2]]
     return list(itertools.islice(landing.glob("".join(parts)), MOST_NAMES))
 

@@ -150,6 +150,43 @@ def test_minutes_in_names_show_the_cadence(tmp_path, names, path, cadence):
     assert advice[0].startswith(f"path: {path}, {cadence}{guess}")
 
 
+UUIDS = ("0b1e3b3c-9d5f-4f0e-8a52-6f2f4b7c1d00", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
+DAY = "{window:%Y/%m/%d}"
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "files"),
+    [
+        (["2024/05/01/part-0000.csv", "2024/05/01/part-0001.csv"], f"{DAY}/part-*.csv", "2 files of this window match; check"),
+        (["2024/05/01/part-9.csv", "2024/05/01/part-10.csv"], f"{DAY}/part-*.csv", "2 files"),
+        (["2024/05/01/v2-a-1.csv", "2024/05/01/v2-a-2.csv"], f"{DAY}/v2-a-*.csv", "2 files"),
+        ([f"2024/05/01/p-0-{UUIDS[0]}-c0.csv", f"2024/05/01/p-1-{UUIDS[1]}-c0.csv"], f"{DAY}/p-*-*-c0.csv", "2 files"),
+        ([f"2024/05/01/{UUIDS[0]}.csv"], f"{DAY}/*.csv", ""),
+        (["2024/05/01/a_1f00ba9c.csv", "2024/05/01/a_abcdefab.csv"], f"{DAY}/a_*.csv", "2 files"),
+        (["shop1-2024-05-01.csv", "shop2-2024-05-01.csv"], "shop*-{window:%Y-%m-%d}.csv", "2 files"),
+        (["a-20240501_1.csv", "a-20240501_2.csv", "a-20240502_2.csv"], "a-{window:%Y%m%d}_*.csv", "2 files"),
+        (["2024/05/01_1.csv", "2024/05/01_2.csv", "2024/05/02_2.csv"], "{window:%Y/%m/%d}_*.csv", "2 files"),
+        # Other kinds of files, hidden ones and other days count for nothing.
+        (["2024/05/01/part-0.csv", "2024/05/01/_part-1.csv", "2024/05/01/part-0.done"], f"{DAY}/part-0.csv", ""),
+        (["a-2024-05-01.csv", "a-2024-05-02.csv"], "a-{window:%Y-%m-%d}.csv", ""),
+        (["2024/05/01/a.csv", "2024/05/01/b.csv"], f"{DAY}/a.csv",
+         "1 of 2 files of this window matches; 'b.csv' would not be read"),
+        (["2024/05/01/p-1.csv", "2024/05/01/p-2.csv", "2024/05/01/p-2.csv.gz"], f"{DAY}/p-*.csv",
+         "2 of 3 files of this window match; 'p-2.csv.gz' would not be read"),
+        (["20240501T130530.csv", "20240501T130531.csv"], "{window:%Y%m%dT%H%M}30.csv", "1 of 2 files of this window matches"),
+    ],
+)  # fmt: skip
+def test_the_other_files_of_a_window_are_matched_or_named(tmp_path, names, path, files):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n1\n")
+    spec, _, advice = draft(tmp_path, names[0], "a\n1\n")
+    assert spec.source.path == path
+    assert spec.source.pattern.window_start(names[0]) is not None, "the pattern must find the very file again"
+    lines = [line.removeprefix("files: ") for line in advice if line.startswith("files: ")]
+    assert [line[: len(files)] for line in lines] == ([files] if files else [])
+
+
 @pytest.mark.parametrize(
     ("name", "path", "digits", "globs"),
     [
@@ -351,6 +388,13 @@ def test_a_date_whose_day_may_be_the_month_stays_text(tmp_path):
     spec, _, advice = draft(tmp_path, "2024-05-01.csv", "a,b\n01/02/2024,01/31/2024\n")
     assert [(column.type, column.format) for column in spec.columns.values()] == [("string", None), ("date", "MM/dd/yyyy")]
     assert any("a may have the day or the month first, and stays text" in line for line in advice)
+
+
+def test_the_note_on_a_key_reads_the_other_files_of_a_window(tmp_path):
+    (tmp_path / "2024/05/01").mkdir(parents=True)
+    (tmp_path / "2024/05/01/part-1.csv").write_text("id,v\n1,a\n2,b\n")
+    _, _, advice = draft(tmp_path, "2024/05/01/part-0.csv", "id,v\n1,a\n2,b\n")
+    assert any("2 keys come again in 1 other file(s)" in line for line in advice)
 
 
 def test_the_note_on_a_key_that_comes_again_in_other_files(tmp_path):
