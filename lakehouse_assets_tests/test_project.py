@@ -230,6 +230,18 @@ def test_new_leaves_an_instance_of_ones_own_alone(tmp_path):
     assert set(plan.additions) == {tmp_path / "home" / "dagster.yaml"}
 
 
+@pytest.mark.parametrize(("home", "is_named"), [("home", True), ("shop", False), (None, False)])
+def test_new_names_the_instance_of_another_folder_that_it_uses(tmp_path, monkeypatch, home, is_named):
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    if home:
+        monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / home))
+    result = CliRunner().invoke(cli.app, ["new", str(tmp_path / "shop")])
+    line = f"uses the Dagster instance in {tmp_path / 'home'}, because DAGSTER_HOME is set; unset it"
+    assert result.exit_code == 0
+    assert (line in result.output) == is_named
+    assert ("DAGSTER_HOME is set" in result.output) == is_named
+
+
 @pytest.mark.parametrize("name", ["3d", "class", "...", "Ü"])
 def test_new_refuses_a_folder_whose_name_is_no_modules(tmp_path, command, name):
     refused = command(tmp_path, "new", str(tmp_path / name))

@@ -32,6 +32,12 @@ def new(
     for path, text in plan.additions.items():
         out.print(f"\nadd to {_shown(path, folder)}, which exists and stays as it is:\n")
         show_lines(f"    {line}" if line else "" for line in text.splitlines())
+    if home and Path(home).absolute() != folder:
+        out.print(
+            f"\nuses the Dagster instance in {Path(home).absolute()}, because DAGSTER_HOME is set; unset it, and run this command"
+            " again, for one of the project's own",
+            soft_wrap=True,
+        )
     is_complete = not plan.files and not plan.additions
     out.print(f"{folder} is complete" if is_complete else "\nnext: lakehouse init TABLE --from FILE, in the project's folder")
 
