@@ -4,7 +4,7 @@ Belongs here: the shape, its validation, and a table's rules as a frame's. Does 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.columns import Columns
 from lakehouse_assets.contracts.drift import DriftRules, DriftSpec
-from lakehouse_assets.contracts.mistakes import Keys, TableName, refuse_dependencies, refuse_duplicates
+from lakehouse_assets.contracts.mistakes import Keys, TableName, dependency_reasons, reasons_of, refuse_all, refuse_duplicates
 from lakehouse_assets.contracts.spark_types import parse_type, reads_as
 from lakehouse_assets.contracts.stream_drift import refuse_keys, without_rates
 from lakehouse_assets.contracts.table import SEASONS, TableSpec
@@ -53,18 +53,22 @@ class FrameRules(StrictModel, DriftRules):
 
     @model_validator(mode="after")
     def _consistent(self) -> "FrameRules":
-        refuse_duplicates("checks", [check.id for check in self.checks])
-        refuse_dependencies(self.checks, self.key)
+        refuse_all(type(self).__name__, self._reasons())
+        return self
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield each mistake between keys."""
+        doubled = [*reasons_of(lambda: refuse_duplicates("checks", [check.id for check in self.checks]))]
+        yield from doubled or dependency_reasons(self.checks, self.key)
         types = {name: column.type for name, column in self.columns.items()}
         for index, check in enumerate(self.checks):
             if why := self._unfit_reason(check) or check.unfit_reason(types):
-                raise ValueError(f"checks.{index} ({check.id}): {why}")
-        self.refuse_personal_features()
+                yield f"checks.{index} ({check.id}): {why}"
+        yield from reasons_of(self.refuse_personal_features)
         if self.drift:
-            refuse_keys(self.drift, is_stream=False)
+            yield from reasons_of(partial(refuse_keys, self.drift, is_stream=False))
             if self.drift.divides:
-                raise ValueError("drift.on_drift: quarantine_rows applies to tables only: a frame or version is judged whole")
-        return self
+                yield "drift.on_drift: quarantine_rows applies to tables only: a frame or version is judged whole"
 
     def _unfit_reason(self, check: Check) -> str:
         if isinstance(check, ControlTotal):

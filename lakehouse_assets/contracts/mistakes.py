@@ -4,11 +4,12 @@ Belongs here: what several models need. Does not: their base (checks/strict_mode
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.dependencies import dependency_mistakes
@@ -99,10 +100,34 @@ def dotted(keys: Sequence[str | int]) -> str:
     return ".".join(map(str, keys))
 
 
+def reasons_of(*steps: Callable[[], object]) -> Iterator[str]:
+    """Yield why each of these steps raises ValueError."""
+    for step in steps:
+        try:
+            step()
+        except ValueError as error:
+            yield str(error)
+
+
+def refuse_all(model: str, reasons: Iterable[str]) -> None:
+    """Raise ValueError for one reason, and a ValidationError with each of several. ``model``: the name of the model's class."""
+    texts = list(reasons)
+    if len(texts) == 1:
+        raise ValueError(texts[0])
+    if texts:
+        errors = [PydanticCustomError("value_error", "{text}", {"text": text}) for text in texts]
+        raise ValidationError.from_exception_data(model, [InitErrorDetails(type=each, loc=(), input=None) for each in errors])
+
+
+def dependency_reasons(checks: Sequence[Check], key: tuple[str, ...]) -> Iterator[str]:
+    """Yield why each check with an impossible dependency is refused."""
+    return (f"checks.{index}.depends_on: {text}" for index, text in dependency_mistakes(checks, key))
+
+
 def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:
     """Raise ValueError for the first check with an impossible dependency."""
-    for index, text in dependency_mistakes(checks, key):
-        raise ValueError(f"checks.{index}.depends_on: {text}")
+    for text in dependency_reasons(checks, key):
+        raise ValueError(text)
 
 
 def refuse_names(checks: Sequence[Check], reserved: Collection[str]) -> None:

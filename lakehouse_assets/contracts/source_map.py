@@ -151,9 +151,31 @@ def table_mistakes(document: Document, shared: Shared) -> Iterator[str]:
     try:
         model.model_validate(resolved.attributes)
     except ValidationError as error:
-        source_map = SourceMap(document, shared, resolved.origins)
-        for keys, text in mistakes_in(error):
+        source_map, mistakes = SourceMap(document, shared, resolved.origins), [*mistakes_in(error)]
+        for keys, text in [*mistakes, *_mistakes_beside(mistakes, model, resolved.attributes)]:
             yield mistake_line(source_map, resolved.attributes, keys, text)
+
+
+def _mistakes_beside(
+    mistakes: Sequence[tuple[Keys, str]], model: type[BaseModel], attributes: Mapping[str, Any]
+) -> Iterator[tuple[Keys, str]]:
+    """Yield what else is wrong where only single checks could not be read: pydantic compares keys with each other last.
+
+    A check that may depend on one of those is not judged by that.
+    """
+    unread = {keys[1] for keys, _ in mistakes if keys[:1] == ("checks",) and len(keys) > 1}
+    if not unread or any(keys[:1] != ("checks",) or len(keys) < 2 for keys, _ in mistakes):
+        return
+    others: list[Any] = list(attributes["checks"])
+    for index in range(len(others)):
+        if index in unread:
+            others[index] = {"check": "not_empty", "name": f"unread_check_{index}"}
+        elif isinstance(others[index], dict):
+            others[index] = {key: value for key, value in others[index].items() if key != "depends_on"}
+    try:
+        model.model_validate({**attributes, "checks": others})
+    except ValidationError as error:
+        yield from mistakes_in(error)
 
 
 def mistake_line(source_map: SourceMap, attributes: Mapping[str, Any], keys: Keys, text: str) -> str:

@@ -5,7 +5,8 @@ changes (decisions/schema/evolution).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Self
 
 from pydantic import ValidationError, ValidationInfo, model_validator
@@ -19,9 +20,11 @@ from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import (
     OF_SILVER,
+    dependency_reasons,
     dotted,
     mistakes_in,
-    refuse_dependencies,
+    reasons_of,
+    refuse_all,
     refuse_duplicates,
     refuse_names,
 )
@@ -55,40 +58,54 @@ class TableSpec(TableContract):
 
     @model_validator(mode="after")
     def _consistent(self) -> "TableSpec":
+        refuse_all(type(self).__name__, self._reasons())
+        return self
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield each mistake between keys. What could follow from another mistake is left out beside it."""
+        doubled = [*reasons_of(lambda: refuse_duplicates("checks", [check.id for check in self.checks]))]
+        yield from reasons_of(self._refuse_mode, self._refuse_extraction)
+        if self.drift:
+            yield from reasons_of(partial(refuse_keys, self.drift, is_stream=self.extraction.stream is not None))
+        yield from doubled or dependency_reasons(self.checks, self.key)
+        yield from reasons_of(lambda: refuse_duplicates("gold", [gold.name for gold in self.gold]))
+        checks = {f"checks.{i} ({check.id})": check for i, check in enumerate(self.checks)}
+        yield from reasons_of(*(partial(self._refuse_check, where, check) for where, check in checks.items()))
+        yield from reasons_of(self.refuse_personal_features)
+        key = {"key": self.key, "last_modified": (self.last_modified,) if self.last_modified else ()}
+        nested = [*self._nested(key)]
+        yield from nested
+        unknown_in_key = [*self._unknown(key)]
+        yield from reasons_of(self._refuse_surrogate_key, *(() if nested or unknown_in_key else (self._refuse_layout,)))
+        yield from unknown_in_key
+        features = {f"drift.features.{i} ({each.name})": sorted(each.columns_used) for i, each in enumerate(self.features)}
+        unknown = {where: check.unknown_columns(self.columns) for where, check in checks.items()}
+        yield from self._unknown({**unknown, "extraction.delete_when": self.extraction.deletion_columns, **features})
+        types = {name: column.type for name, column in self.columns.items()}
+        for where, check in checks.items():
+            if not unknown[where] and (why := check.unfit_reason(types)):
+                yield f"{where}: {why}"
+
+    def _refuse_mode(self) -> None:
         if self.extraction.mode != "append" and not self.key:
             raise ValueError(f"extraction.mode: key is needed in {self.extraction.mode} mode")
         if self.extraction.mode == "append" and self.key:
             raise ValueError("key: does not apply in append mode, where each row is its own; remove it or use mode: upsert")
+
+    def _refuse_extraction(self) -> None:
         if self.extraction.stream:
             self.source.refuse_stream(self.extraction.mode, self.extraction.delete_when)
         else:
             self.source.refuse_extraction(self.extraction.cadence, self.extraction.mode, self.extraction.delete_when)
-        if self.drift:
-            refuse_keys(self.drift, is_stream=self.extraction.stream is not None)
-        refuse_duplicates("checks", [check.id for check in self.checks])
-        refuse_dependencies(self.checks, self.key)
-        refuse_duplicates("gold", [gold.name for gold in self.gold])
-        checks = {f"checks.{i} ({check.id})": check for i, check in enumerate(self.checks)}
-        for where, check in checks.items():
-            self._refuse_check(where, check)
-        features = {f"drift.features.{i} ({each.name})": sorted(each.columns_used) for i, each in enumerate(self.features)}
-        self.refuse_personal_features()
-        key = {"key": self.key, "last_modified": (self.last_modified,) if self.last_modified else ()}
-        for what, name in ((what, name) for what, names in key.items() for name in names if name in self.columns):
-            if self.columns[name].nested:
-                raise ValueError(f"{what}: {name} is {self.columns[name].type}, which has no order; use a plain column")
-        unknown = {where: check.unknown_columns(self.columns) for where, check in checks.items()}
-        self._refuse_surrogate_key()
-        self._refuse_layout()
-        references = {**key, **unknown, "extraction.delete_when": self.extraction.deletion_columns, **features}
+
+    def _nested(self, references: Mapping[str, Iterable[str]]) -> Iterator[str]:
         for what, names in references.items():
-            if missing := [name for name in names if name not in self.columns]:
-                raise ValueError(self._undeclared(what, missing[0]))
-        types = {name: column.type for name, column in self.columns.items()}
-        for where, check in checks.items():
-            if why := check.unfit_reason(types):
-                raise ValueError(f"{where}: {why}")
-        return self
+            for name in (name for name in names if name in self.columns and self.columns[name].nested):
+                yield f"{what}: {name} is {self.columns[name].type}, which has no order; use a plain column"
+
+    def _unknown(self, references: Mapping[str, Iterable[str]]) -> Iterator[str]:
+        for what, names in references.items():
+            yield from (self._undeclared(what, name) for name in names if name not in self.columns)
 
     def _undeclared(self, what: str, name: str) -> str:
         surrogate = self.surrogate_key

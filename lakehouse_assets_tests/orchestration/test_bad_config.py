@@ -106,6 +106,39 @@ def test_a_key_or_its_value(load, old, new, line, key, expected):
     assert expected in message
 
 
+def test_columns_that_do_not_exist_are_all_named_at_once(load):
+    checks = """
+    - {check: in_range, column: valeu, min: 0}
+    - {check: expression, name: s, expr: vale > 0 AND sensr <> ''}
+    - {check: not_null, column: sensor, where: vlue > 1}
+    - {check: in_range, column: value, min: 2024-01-01}
+"""
+    text = GOOD.partition("    - {check")[0].rstrip() + checks
+    text = text.replace("key: [sensor]", "key: [snsor]\n  drift: {features: [valu]}")
+    lines = refused(load, text).splitlines()
+    expected = [
+        (7, "snsor"), (8, "valu"), (13, "valeu"), (14, "sensr"), (14, "vale"), (15, "vlue"), (16, "value"),
+    ]  # fmt: skip
+    assert len(lines) == len(expected), lines
+    for line, name in expected:
+        assert any(names(each, line) and (f"'{name}'" in each or name == "value") for each in lines), (line, name, lines)
+
+
+@pytest.mark.parametrize(
+    "bad", ["{check: in_range, column: value, maximum: 1}", "{check: in_rnge}", "5", "{check: expression, expr: (}"]
+)
+def test_a_check_that_cannot_be_read_hides_no_mistake_of_the_others(load, bad):
+    checks = f"""
+    - {bad}
+    - {{check: not_null, column: valeu}}
+    - {{check: not_null, column: value, name: last, depends_on: [in_range_value, first]}}
+"""
+    text = GOOD.partition("    - {check")[0].rstrip() + checks
+    lines = refused(load, text).splitlines()
+    assert [number for number in (12, 13, 14) if any(names(each, number) for each in lines)] == [12, 13], lines
+    assert any("no column 'valeu'" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "key", "expected"),
     [

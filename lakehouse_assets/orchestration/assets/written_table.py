@@ -4,7 +4,7 @@ Belongs here: what a table's own files say, with errors that name file, line and
 table may declare (contracts), or reading all tables (project_tables).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -37,18 +37,24 @@ class WrittenTable:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file}:1: the file cannot be read as UTF-8: {type(error).__name__}") from None
         query = read_gold(text, str(file), input_schemas(gold, [self.spec, *specs]))
-        for index, check in enumerate(gold.checks):
-            location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
-            if why := check.unfit_reason(query.types):
-                raise ConfigError(f"{location}: {why} (as {gold.sql} computes it)")
-            _require_columns(location, gold, query, check.unknown_columns([*query.types, "p_extracted_at"]))
-        for key, names in (("key", gold.key), ("units", tuple(gold.units))):
-            missing = [name for name in names if name not in query.types]
-            _require_columns(f"{self._location(gold, key)}: gold.{gold.name}.{key}", gold, query, missing)
+        if mistakes := list(self._gold_mistakes(gold, query)):
+            raise ConfigError("\n".join(mistakes))
         if gold.layout and (why := gold.layout.mistake(query.types, personal_columns(query, [self.spec, *specs]))):
             raise ConfigError(f"{self._location(gold, 'layout')}: gold.{gold.name}.layout.{why}")
         self._refuse_personal_grain(gold, query, [self.spec, *specs])
         return query
+
+    def _gold_mistakes(self, gold: GoldSpec, query: GoldQuery) -> Iterator[str]:
+        """Yield each key that does not fit the columns of the SELECT, with file and line."""
+        for index, check in enumerate(gold.checks):
+            location = f"{self._location(gold, 'checks', index)}: gold.{gold.name}.checks ({check.id})"
+            if why := check.unfit_reason(query.types):
+                yield f"{location}: {why} (as {gold.sql} computes it)"
+            else:
+                yield from _lacking(location, gold, query, check.unknown_columns([*query.types, "p_extracted_at"]))
+        for key, names in (("key", gold.key), ("units", tuple(gold.units))):
+            missing = [name for name in names if name not in query.types]
+            yield from _lacking(f"{self._location(gold, key)}: gold.{gold.name}.{key}", gold, query, missing)
 
     def _refuse_personal_grain(self, gold: GoldSpec, query: GoldQuery, specs: Sequence[TableSpec]) -> None:
         grain = gold.grain
@@ -92,8 +98,6 @@ class WrittenTable:
         return self.source_map.at(["gold", self._written_gold.index(gold), *keys])
 
 
-def _require_columns(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> None:
+def _lacking(location: str, gold: GoldSpec, query: GoldQuery, missing: Sequence[str]) -> Iterator[str]:
     if missing:
-        raise ConfigError(
-            f"{location}: the SELECT in {gold.sql} has no column {', '.join(missing)}; it has {', '.join(query.types)}"
-        )
+        yield f"{location}: the SELECT in {gold.sql} has no column {', '.join(missing)}; it has {', '.join(query.types)}"
