@@ -34,8 +34,8 @@ def new(
         show_lines(f"    {line}" if line else "" for line in text.splitlines())
     if home and Path(home).absolute() != folder:
         out.print(
-            f"\nuses the Dagster instance in {Path(home).absolute()}, because DAGSTER_HOME is set; unset it, and run this command"
-            " again, for one of the project's own",
+            f"\nuses the Dagster instance in {Path(home).absolute()}, because DAGSTER_HOME is set;"
+            " unset it, and run this command again, for one of the project's own",
             soft_wrap=True,
         )
     is_complete = not plan.files and not plan.additions
