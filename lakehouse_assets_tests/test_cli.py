@@ -182,6 +182,20 @@ def test_a_column_that_only_the_newest_file_lacks_is_a_note(empty_lake):
     assert humid.endswith("2013-01-02 has no column 'humid'; 2013-01-01 has it")
 
 
+def test_a_file_that_matches_no_tables_path_is_a_note(empty_lake):
+    folder = empty_lake / "landing" / "weather"
+    folder.mkdir()
+    first = Path(__file__).parents[1] / "data" / "examples" / "weather" / "on_time" / "2013-01-01.csv"
+    for name in ("2013-01-01.csv", "20130102.csv", ".20130103.csv"):
+        (folder / name).write_bytes(first.read_bytes())
+    result = run("check", "validate")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stdout.splitlines() if "no table's path" in line]
+    location, key, text = line.split(": ", 2)
+    assert (Path(location).parent.name, key) == ("weather", "source.path")
+    assert text.startswith("'weather/20130102.csv' matches no table's path")
+
+
 @pytest.mark.parametrize(("unreadable", "mistakes"), [("2013-01-01", 1), ("2013-01-02", 0)])
 def test_a_window_that_cannot_be_read_hides_no_finding(empty_lake, monkeypatch, unreadable, mistakes):
     folder = empty_lake / "landing" / "weather"

@@ -21,7 +21,7 @@ from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import Source
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match
+from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match, explain_unclaimed
 
 SHOWN = 5  # files that a note names
 COMPARED = 20  # windows before the newest whose columns are read
@@ -92,11 +92,12 @@ def text_ranges(tables: Sequence[WrittenTable]) -> list[str]:
 
 def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple[list[str], list[str]]:
     """Return one line per declared column that no landed window has (a mistake of the YAML), and one per finding that may be
-    the data's alone (a note): a column that only the newest window lacks, no file of any window, another encoding. Each has
-    file, line and key. Of many windows, the newest and the oldest are read.
+    the data's alone (a note): a column that only the newest window lacks, no file of any window, a file of no table, another
+    encoding. Each has file, line and key. Of many windows, the newest and the oldest are read.
     """
     mistakes: list[str] = []
     notes: list[str] = []
+    with_files: list[WrittenTable] = []
     for table in tables:
         spec = table.spec
         windows = list(spec.extraction.windows(datetime.now(UTC)))
@@ -104,6 +105,7 @@ def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple
         try:
             arrived = sorted(source.fingerprints(windows))
             notes += _file_notes(table, settings, windows, arrived)
+            with_files += [table] if arrived or spec.extraction.stream else []
             columns = source.columns(arrived[-1]) if arrived else ()
         except (SourceError, EnvironmentMissing):
             continue  # nothing has landed yet, or no database is configured here: nothing to compare with
@@ -111,7 +113,7 @@ def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple
             lacking, lacking_newest = _column_findings(table, source, arrived, columns)
             mistakes += lacking
             notes += lacking_newest
-    return mistakes, notes
+    return mistakes, notes + _unclaimed_notes(with_files, tables, settings)
 
 
 def _column_findings(
@@ -145,6 +147,21 @@ def _earlier_columns(source: Source, windows: Sequence[Window]) -> dict[str, Win
         with suppress(SourceError):  # of a Delta table, say, an old version expires
             earlier |= dict.fromkeys(source.columns(window), window)
     return earlier
+
+
+def _unclaimed_notes(tables: Sequence[WrittenTable], all_tables: Sequence[WrittenTable], settings: Settings) -> list[str]:
+    """Return one line per folder of these tables with files that match no table's path."""
+    sources = [each.spec.source for each in all_tables if isinstance(each.spec.source, FilesSource)]
+    notes: dict[str, str] = {}
+    for table in tables:
+        source = table.spec.source
+        if not isinstance(source, FilesSource) or (folder := source.pattern.glob_of_all.rpartition("/")[0]) in notes:
+            continue
+        with suppress(SourceError):  # nothing has landed yet
+            if text := explain_unclaimed(Landing(settings.landing), source, sources):
+                location, name = table.source_map.locate(["source", "path"])
+                notes[folder] = f"{location}: {name}: {text}"
+    return [*notes.values()]
 
 
 def _file_notes(table: WrittenTable, settings: Settings, windows: Sequence[Window], arrived: Sequence[Window]) -> Iterator[str]:

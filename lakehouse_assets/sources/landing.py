@@ -112,6 +112,19 @@ class Landing:
         """Return the names in a folder, sorted, without hidden ones; none if it does not exist. Raises SourceError."""
         return sorted(_escaped(child.name) for child in self._children(folder) if not _hidden(child.name))
 
+    def file_names(self, pattern: PathPattern, most_folders: int) -> list[str]:
+        """Return the paths of the files in a pattern's folders, matching or not, without hidden ones; in at most so many
+        folders, the last by name. Raises SourceError.
+        """
+        folder = pattern.glob_of_all.rpartition("/")[0]
+        folders = sorted(self._folders(folder.split("/") if folder else []))[-most_folders:]
+        return sorted(
+            _escaped(f"{each}/{child.name}".lstrip("/"))
+            for each in folders
+            for child in self._children(each)
+            if child.type == FileType.File and not _hidden(child.name)
+        )
+
     def _listed(self, patterns: Iterable[str], window_of: Callable[[str], Window | None], hidden: bool) -> list[LandedFile]:
         """Return the files in the folders of these patterns that belong to a window."""
         self._require_folder()

@@ -1,14 +1,16 @@
-"""Why no landed file belongs to a window of a table, and files that are not of the declared encoding. No JVM.
+"""Why no landed file belongs to a window of a table, files that belong to no table, and files of another encoding. No JVM.
 
 Belongs here: a path beside the names that are in the landing folder. Does not: reading rows (files), or which table it is.
 """
 
 import codecs
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
+from lakehouse_assets.contracts.settling import is_temporary
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.sources.landing import BLOCK, Landing
@@ -16,6 +18,12 @@ from lakehouse_assets.sources.landing import BLOCK, Landing
 NAMED = 3
 SIMILAR = 0.5  # of difflib: half of the letters
 BINARY = ("parquet", "avro")
+UNCLAIMED_NAMED = 5
+MOST_FOLDERS, MOST_NAMES = 20, 10_000
+# Files that come beside data: markers, checksums and signatures.
+BESIDE_DATA = re.compile(
+    r".*[.](done|ok|ready|trg|success|complete|crc|md5|sha1|sha256|sha512|sig|asc)", re.IGNORECASE | re.DOTALL
+)
 
 
 def explain_no_match(landing: Landing, pattern: PathPattern, first: Window, last: Window | None) -> str:
@@ -54,6 +62,39 @@ def _nearest(segment: str, names: Sequence[str], folder: str) -> str:
     return f"{folder} has {', '.join(map(repr, names[:NAMED]))}{more}"
 
 
+def explain_unclaimed(landing: Landing, source: FilesSource, sources: Iterable[FilesSource]) -> str:
+    """Return which files in the source's folder match no table's path; empty if there are none. ``sources``: of all tables.
+
+    Of a path with folders by window, the last 20 folders are listed; in an object store none, which would take a request for
+    each. Of many names, 10,000 are compared. Raises SourceError if a folder cannot be listed.
+    """
+    if not landing.local and source.pattern.glob_of_all.rpartition("/")[0] != source.path.rpartition("/")[0]:
+        return ""
+    names = landing.file_names(source.pattern, MOST_FOLDERS)
+    patterns = [pattern for each in sources for pattern in _patterns(each)]
+    unclaimed = [
+        name
+        for name in names[:MOST_NAMES]
+        if not (is_temporary(name.rpartition("/")[2]) or BESIDE_DATA.fullmatch(name) or _is_claimed(name, patterns))
+    ]
+    if not unclaimed:
+        return ""
+    more = f" and {len(unclaimed) - UNCLAIMED_NAMED:,} more" if len(unclaimed) > UNCLAIMED_NAMED else ""
+    compared = f", of the first {MOST_NAMES:,} names" if len(names) > MOST_NAMES else ""
+    listed = ", ".join(map(repr, unclaimed[:UNCLAIMED_NAMED])) + more
+    verb = "matches no table's path and is" if len(unclaimed) == 1 else "match no table's path and are"
+    return f"{listed}{compared} {verb} not read; this table's path is {source.path!r}"
+
+
+def _patterns(source: FilesSource) -> list[PathPattern]:
+    marker = source.settled.marker_of(source.path) if source.settled else None
+    return [source.pattern, *([PathPattern(source.control)] if source.control else []), *([marker] if marker else [])]
+
+
+def _is_claimed(name: str, patterns: Iterable[PathPattern]) -> bool:
+    return any(pattern.window_start(name) is not None if pattern.has_window else pattern.matches(name) for pattern in patterns)
+
+
 def explain_encoding(landing: Landing, source: FilesSource, window: Window) -> str:
     """Return which file of a window is not of the declared encoding, by its first 64 KB; empty if all seem to be."""
     if source.format in BINARY:
@@ -65,7 +106,8 @@ def explain_encoding(landing: Landing, source: FilesSource, window: Window) -> s
             content = landing.read_head(file.path, BLOCK)
             codecs.getincrementaldecoder(source.encoding)("strict").decode(content, final=len(content) < BLOCK)
         except UnicodeDecodeError as error:
-            return f"{file.path} is not {source.encoding} (byte {error.start + 1}); set `encoding`, such as iso-8859-1"
+            wrong = f"{file.path} is not {source.encoding} (byte {error.start + 1})"
+            return f"{wrong}; set `encoding`, such as windows-1252 or iso-8859-1"
         except (OSError, EOFError):
             continue  # an unreadable file: its window says so once it is ingested
     return ""

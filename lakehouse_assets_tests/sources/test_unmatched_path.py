@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match
+from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match, explain_unclaimed
 
 FIRST, LAST = (window_at(datetime(2024, 1, day, tzinfo=UTC), "daily") for day in (1, 9))
 
@@ -46,9 +46,55 @@ def test_an_empty_landing_folder_is_no_finding(tmp_path):
     assert explain_no_match(Landing(str(tmp_path)), PathPattern("a/{window:%Y%m%d}.csv"), FIRST, LAST) == ""
 
 
+def files(path: str, **keys) -> FilesSource:
+    return FilesSource.model_validate({"kind": "files", "path": path, "format": "csv"} | keys)
+
+
+@pytest.mark.parametrize(
+    ("source", "others", "landed", "unclaimed"),
+    [
+        (files("m/{window:%Y%m%d}.csv"), [], ["m/20240101.csv", "m/2024-01-02.csv"], ["m/2024-01-02.csv"]),
+        (files("m/{window:%Y%m%d}.csv"), [], ["m/20240101.csv", "m/20240231.csv", "m/20240103.CSV"],
+         ["m/20240103.CSV", "m/20240231.csv"]),
+        (files("{window:%Y/%m/%d}/a*.csv"), [], ["2024/01/01/a1.csv", "2024/01/01/b1.csv", "2024/01/02/a.csv"],
+         ["2024/01/01/b1.csv"]),
+        (files("m/*.csv"), [], ["m/1.csv", "m/1.txt"], ["m/1.txt"]),
+        # Other tables' files, control files, markers, hidden files, unfinished ones and folders.
+        (files("m/a_{window:%Y%m%d}.csv", control="m/a_{window:%Y%m%d}.json", settled={"marker": "m/{window:%Y%m%d}.end"}),
+         [files("m/b_{window:%Y%m%d}.csv")],
+         ["m/a_20240101.csv", "m/a_20240101.json", "m/20240101.end", "m/b_20240101.csv", "m/_x", "m/.y", "m/z.csv.part",
+          "m/a_20240101.csv.md5", "m/a.done", "m/older/x.csv"], []),
+    ],
+)  # fmt: skip
+def test_files_that_match_no_tables_path_are_named(tmp_path, source, others, landed, unclaimed):
+    for name in landed:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    text = explain_unclaimed(Landing(str(tmp_path)), source, [source, *others])
+    assert text.partition(" match")[0] == ", ".join(map(repr, unclaimed))
+    assert text == "" or text.endswith(f"not read; this table's path is {source.path!r}")
+
+
+def test_at_most_five_such_files_are_named_and_the_last_folders_listed(tmp_path):
+    for number in range(1, 8):
+        (tmp_path / f"{number}.csv").touch()
+    source = files("{window:%Y%m%d}.csv")
+    assert explain_unclaimed(Landing(str(tmp_path)), source, [source]).startswith(
+        "'1.csv', '2.csv', '3.csv', '4.csv', '5.csv' and 2"
+    )
+    for day in range(1, 23):
+        (tmp_path / f"d/202401{day:02}").mkdir(parents=True)
+        (tmp_path / f"d/202401{day:02}/x.txt").touch()
+    source = files("d/{window:%Y%m%d}/a.csv")
+    text = explain_unclaimed(Landing(str(tmp_path)), source, [source])
+    assert text.startswith("'d/20240103/x.txt', ") and "and 15 more match" in text
+
+
 @pytest.mark.parametrize(("encoding", "is_right"), [("utf-8", False), ("iso-8859-1", True)])
 def test_a_file_of_another_encoding_is_named(tmp_path, encoding, is_right):
     (tmp_path / "20240101.csv").write_bytes("city,n\nKöln,1\n".encode("iso-8859-1"))
     source = FilesSource.model_validate({"kind": "files", "path": "{window:%Y%m%d}.csv", "format": "csv", "encoding": encoding})
     text = explain_encoding(Landing(str(tmp_path)), source, FIRST)
-    assert text == ("" if is_right else "20240101.csv is not utf-8 (byte 9); set `encoding`, such as iso-8859-1")
+    assert text == (
+        "" if is_right else "20240101.csv is not utf-8 (byte 9); set `encoding`, such as windows-1252 or iso-8859-1"
+    )
