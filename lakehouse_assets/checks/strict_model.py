@@ -1,6 +1,7 @@
-"""The base of every YAML model: immutable, and strict about keys and numbers.
+"""The base of every YAML model: immutable, and strict about keys, numbers and booleans.
 
-Belongs here: errors for an unknown key and for a boolean in place of a number; the keys' descriptions. Does not: any key.
+Belongs here: errors for an unknown key, a boolean in place of a number, a text in place of a boolean; the keys' descriptions.
+Does not: any key.
 """
 
 import re
@@ -26,6 +27,8 @@ QUOTED = re.compile("'(.*?)'")
 # In the context of a validation: the data is of a decision's rule set. It has every key, written by the author or not, and what
 # was accepted once stays readable.
 RECORDED = "recorded"
+# A variable of the environment is a text. YAML's own spellings only: pydantic would also read yes, off, y and 1.
+TRUTHS = ("true", "True", "TRUE", "false", "False", "FALSE")
 
 
 def is_recorded(info: ValidationInfo) -> bool:
@@ -34,8 +37,8 @@ def is_recorded(info: ValidationInfo) -> bool:
 
 
 class StrictModel(BaseModel):
-    """Immutable. An unknown key is an error that lists the keys; a boolean in place of a number is an error. The string below a
-    key is its description in the reference.
+    """Immutable. An unknown key is an error that lists the keys; a boolean in place of a number is an error, and so is
+    `yes` in place of a boolean. The string below a key is its description in the reference.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -55,8 +58,9 @@ class StrictModel(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if mistakes := [*cls._booleans_for_numbers(data), *cls._fields_of_the_project(data)]:
+    def _explain_errors(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        mistakes = [*cls._booleans_for_numbers(data), *cls._fields_of_the_project(data)]
+        if mistakes := [*mistakes, *(() if is_recorded(info) else cls._others_for_booleans(data))]:
             raise ValidationError.from_exception_data(cls.__name__, mistakes)
         try:
             return handler(data)
@@ -65,15 +69,28 @@ class StrictModel(BaseModel):
             raise ValidationError.from_exception_data(error.title, explained) from None
 
     @classmethod
-    def _booleans_for_numbers(cls, data: Any) -> Iterator[InitErrorDetails]:
-        # Python takes `true` for 1.
+    def _typed_values(cls, data: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Yield each known key of the data with its value and its declared type."""
         fields = {key: field for name, field in cls.model_fields.items() for key in (name, field.alias or name)}
         for key, value in data.items() if isinstance(data, dict) else ():
-            if isinstance(value, bool) and key in fields:
-                kinds = {fields[key].annotation, *get_args(fields[key].annotation)}
-                if bool not in kinds and kinds & {int, float}:
-                    text = f"{str(value).lower()} is no number"
-                    yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(str(key),), input=value)
+            if key in fields:
+                yield str(key), value, fields[key].annotation
+
+    @classmethod
+    def _booleans_for_numbers(cls, data: Any) -> Iterator[InitErrorDetails]:
+        # Python takes `true` for 1.
+        for key, value, kind in cls._typed_values(data):
+            kinds = {kind, *get_args(kind)}
+            if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
+                text = f"{str(value).lower()} is no number"
+                yield InitErrorDetails(type=_custom("truth_for_number", text), loc=(key,), input=value)
+
+    @classmethod
+    def _others_for_booleans(cls, data: Any) -> Iterator[InitErrorDetails]:
+        for key, value, kind in cls._typed_values(data):
+            if kind in (bool, bool | None) and not (isinstance(value, bool | None) or value in TRUTHS):
+                text = f"{value!r} is no boolean; write true or false"
+                yield InitErrorDetails(type=_custom("other_for_truth", text), loc=(key,), input=value)
 
     @classmethod
     def _fields_of_the_project(cls, data: Any) -> Iterator[InitErrorDetails]:

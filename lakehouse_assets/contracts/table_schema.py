@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from lakehouse_assets.checks.strict_model import TRUTHS
 from lakehouse_assets.checks.types import ALIASES, ATOMIC
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.sharing import Defaults, UsedPack
@@ -17,9 +18,9 @@ from lakehouse_assets.contracts.table import TableSpec
 
 # A text with a variable is accepted wherever a value is: the loader validates its value.
 VARIABLE = r"(^|[^$])\$\{[A-Za-z_][A-Za-z0-9_]*\}"
-# Pydantic reads quoted numbers and truths, too.
+# Quoted numbers and truths are read, too.
 NUMBER = rf"^\s*[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$|{VARIABLE}"
-TRUTH = rf"^([tT]rue|TRUE|[fF]alse|FALSE|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tTfFyYnN01])$|{VARIABLE}"
+TRUTH = rf"^({'|'.join(TRUTHS)})$|{VARIABLE}"
 # A date, alone or with a time. Which days there are, the loader knows.
 MOMENT = rf"^\d{{4}}-\d{{2}}-\d{{2}}|^-?\d+(\.\d+)?$|{VARIABLE}"
 IS_VARIABLE = {"type": "string", "pattern": VARIABLE}

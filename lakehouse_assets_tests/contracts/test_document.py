@@ -10,6 +10,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.checks.strict_model import RECORDED
+from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.document import read_component, read_text
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets_tests.support import readings
@@ -69,6 +71,17 @@ def test_values_read_back_as_written(value):
 def test_a_bound_that_is_none(check):
     with pytest.raises(ValidationError):
         TypeAdapter(AnyCheck).validate_python(read_text(check, "x.yaml")[0].data)
+
+
+@pytest.mark.parametrize("value", [True, False, "true", "FALSE"])
+def test_booleans_and_the_texts_of_variables_are_booleans(value):
+    assert Column.model_validate({"type": "string", "pii": value}).pii == (str(value).lower() == "true")
+
+
+def test_a_boolean_of_a_recorded_rule_set_is_read_as_it_was_accepted():
+    with pytest.raises(ValidationError, match="'yes' is no boolean; write true or false"):
+        Column.model_validate({"type": "string", "pii": "yes"})
+    assert Column.model_validate({"type": "string", "pii": "yes"}, context={RECORDED: True}).pii
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])

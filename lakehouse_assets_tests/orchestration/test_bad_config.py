@@ -79,6 +79,17 @@ def test_yaml_itself(load, old, new, line, expected):
         ("min: 0, max: 10", "severity: info", 13, "checks.1.in_range", "needs min, max or both"),
         ("min: 0, max: 10", "min: true", 13, "checks.1.in_range.min", "true is no number"),
         ("{check: not_empty}", "{check: row_count, min: true}", 12, "checks.0.row_count.min", "true is no number"),
+        (
+            "value: double",
+            "value: {type: double, pii: yes}",
+            10,
+            "columns.value.pii",
+            "'yes' is no boolean; write true or false",
+        ),
+        ("value: double", "value: {type: double, pii: 'on'}", 10, "columns.value.pii", "'on' is no boolean"),
+        ("value: double", "value: {type: double, pii: 1}", 10, "columns.value.pii", "1 is no boolean; write true or false"),
+        ("format: csv", "format: csv, multiline: off", 5, "source.multiline", "'off' is no boolean; write true or false"),
+        ("  checks:", "  drift: {features: [value], relations: no}\n  checks:", 11, "drift.relations", "'no' is no boolean"),
         ("cadence: daily", "cadence: daily, lookback: false", 6, "extraction.lookback", "false is no number"),
         (
             "{check: not_empty}",
