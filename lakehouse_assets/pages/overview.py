@@ -67,7 +67,10 @@ def _worst_drift(history: PageHistory) -> list[Any] | None:
 
 
 def overview(summaries: Sequence[Summary], audits: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the values of the overview: tables that need a person first. ``audits``: the last audit's verdict by table."""
+    """Return the values of the overview: tables that need a person first. ``audits``: the last audit's verdict by table.
+
+    `missing_after`: how many of the missing windows come after their table's newest. A table that never ran has no summary.
+    """
     rows = [{**each, **missing_windows(each, now), "audit": _audit_of(each["table"], audits)} for each in summaries]
     rows.sort(key=lambda row: (*(-figure for figure in _needs(row)), row["table"]))
     return {
@@ -78,6 +81,7 @@ def overview(summaries: Sequence[Summary], audits: Mapping[str, Any], now: datet
         "rows_in_quarantine": sum(row["quarantined_rows"] for row in rows),
         "late": sum(bool(row["late"]) for row in rows),
         "missing": sum(row["missing"] for row in rows),
+        "missing_after": sum(row["missing"] for row in rows) - sum(each["missing"] for each in summaries),
     }
 
 

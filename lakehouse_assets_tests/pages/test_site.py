@@ -5,6 +5,7 @@ Belongs here: whole sites from real logs, without a JVM. Does not: single functi
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -20,6 +21,7 @@ from lakehouse_assets_tests.audited import firms
 from lakehouse_assets_tests.logbook import outcome
 from lakehouse_assets_tests.pages.lake import (
     NOW,
+    day,
     drift,
     extraction,
     feature,
@@ -64,6 +66,16 @@ def test_from_the_overview_to_the_rows_and_the_file_that_quarantined_a_window(se
     check = page(settings, check_path("readings", "in_range_value"))
     assert "value between 0" in check and "has never failed" in check
     assert "33 of" not in check and (settings.site / "assets/plotly.min.js").stat().st_size > 1_000_000
+
+
+def test_the_tile_of_missing_windows_names_those_after_the_newest_and_which_tables_it_counts(settings):
+    write(settings, [passed(1), passed(3)])
+    make_site(settings, clock=lambda: day(3) + timedelta(days=1))
+    tile = "</b> missing window<small>only tables that ever ran</small>"
+    assert f"<b>1{tile}" in page(settings, "index.html")
+    make_site(settings, clock=lambda: day(3) + timedelta(days=3))
+    tile = "</b> missing windows<small>2 after a table's newest; only tables that ever ran</small>"
+    assert f"<b>3{tile}" in page(settings, "index.html")
 
 
 def test_what_is_the_same_is_not_written_again_and_one_new_window_changes_its_table_alone(settings):

@@ -122,6 +122,7 @@ def test_the_overview_counts_the_missing_and_late_windows_that_heal_status_lists
     ]
     statuses = window_statuses(facts, day(9), retries=2)
     assert shown["missing"] == sum("missing" in status.states for status in statuses) == 5
+    assert shown["missing_after"] == 4
     assert shown["rows"][0]["late"] == sum({"missing", "late"} <= {*status.states} for status in statuses) == 3
 
 
