@@ -1,0 +1,43 @@
+"""Which windows bronze is to read before they are judged, and the tags of bronze where a run could not read one.
+
+Belongs here: these windows, as a run finds them in the logs and in bronze. Does not: what the keys and the tags are
+(reading_attempts), or what `heal status` asks without Spark (window_state).
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.contracts.windows import Window
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.reading import windows_to_read_again
+from lakehouse_assets.orchestration.healing.reading_attempts import TAG, hash_of_keys, without_attempted
+from lakehouse_assets.pipeline.extraction_records import find_written_again
+from lakehouse_assets.pipeline.run import Run
+from lakehouse_assets.storage import logs
+
+
+def attempt_tags(run: Run, windows: Iterable[Window]) -> dict[str, str]:
+    """Return the tags of bronze after this run of these windows: none, unless one is still to be read again."""
+    records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
+    again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
+    again |= _find_written_again(run, ledger.undecided_extractions(records, decisions))
+    return {TAG: hash_of_keys(run.spec)} if any(window.start in again for window in windows) else {}
+
+
+def unread_windows(instance: dg.DagsterInstance, run: Run) -> set[datetime]:
+    """Return the windows that bronze is to read before they are judged: by today's keys, or since a killed run left other rows
+    than are on record. Windows whose files are gone are not among them: their rows are judged as they were read.
+    """
+    records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
+    undecided = ledger.undecided_extractions(records, decisions)
+    again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
+    again &= {record.p_extracted_at for record in undecided}
+    return without_attempted(instance, run.spec, again | _find_written_again(run, undecided))
+
+
+def _find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:
+    """As `find_written_again`, without what this run itself has recorded: that is what it read."""
+    return find_written_again(run, [record for record in undecided if record.run_id != run.run_id])
