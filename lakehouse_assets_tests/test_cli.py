@@ -545,12 +545,12 @@ def test_heal_status_of_many_quarantined_windows_names_one_command_for_them():
     days = [datetime(2013, 1, day, tzinfo=UTC) for day in (1, 2, 4)]
     settings, (table,) = Settings.from_environment(), common.select_tables("weather")
     more = {"verdict": "quarantined", "counts": Counts(9, 0, 0, 9, 0)}
-    command = "--window 2013-01-01..2013-01-04 --rejudge --because WHY"
+    command = "--window 2013-01-01..2013-01-02 --rejudge --because WHY"
     logbook.write(settings, [logbook.decided(1, "weather", p_extracted_at=days[0], **more)])
     assert command not in run("heal", "status", "--table", "weather").stdout
     logbook.write(settings, [logbook.decided(n, "weather", p_extracted_at=day, **more) for n, day in enumerate(days[1:], 2)])
     shown = run("heal", "status", "--table", "weather").stdout.splitlines()[-1]
-    assert shown.startswith("weather: 3 windows wait for you")
+    assert shown.startswith("weather: 2 windows in a row wait for you")
     assert f"`lakehouse run --table weather {command}`" in shown
     assert table.spec.name in {row["table"] for row in run_json("heal", "status", "--table", "weather", "--json")}
 

@@ -49,6 +49,14 @@ def test_what_names_no_message_is_refused(settings, spec, offsets, why):
         windows_of_offsets(offsets, settings, spec)
 
 
+def test_windows_with_others_between_are_refused(settings, spec):
+    window = spec.extraction.window_at(FIRST + timedelta(seconds=15))
+    record_positions(settings, "readings", {window: range_to_text({1: (5, 9)})}, "run", FIRST)
+    assert windows_of_offsets("0@9..10", settings, spec) == f"{KEYS[0]}..{KEYS[1]}"
+    with pytest.raises(RefusedError, match=f"{KEYS[1]}, 2024-05-01-13:00:20.123, with 1 more"):
+        windows_of_offsets("1@4..5", settings, spec)
+
+
 def test_a_table_of_files_has_no_offsets(settings):
     with pytest.raises(RefusedError, match="reads no topic"):
         windows_of_offsets("0@1", settings, readings())

@@ -4,12 +4,14 @@ Belongs here: sentences and columns. Does not: choosing the step (decisions), or
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from lakehouse_assets.contracts.windows import LENGTHS
 from lakehouse_assets.decisions.healing import WindowStatus
 
 TIME_FORMAT = "%Y-%m-%d %H:%M UTC"
+MOST_ROWS = 3
 DAEMON = "at the daemon's next poll"
 
 
@@ -34,16 +36,20 @@ def describe_next_step(status: WindowStatus, table: str) -> str:
 
 
 def describe_many(statuses: Mapping[str, Sequence[WindowStatus]]) -> list[str]:
-    """Return a line for each table with several quarantined windows: the one command that judges all of them again."""
+    """Return a line for each row of quarantined windows without another one between: the one command that judges all of them
+    again. At most the three longest rows of a table. ``statuses``: by table, oldest first.
+    """
     lines = []
     for table, of_table in sorted(statuses.items()):
-        keys = [status.window.key for status in of_table if status.next_step == "person"]
-        if len(keys) > 1:
+        rows = [[s.window.key for s in some] for waits, some in groupby(of_table, _waits_for_a_person) if waits]
+        for keys in sorted((keys for keys in rows if len(keys) > 1), key=len, reverse=True)[:MOST_ROWS]:
             command = f"lakehouse run --table {table} --window {keys[0]}..{keys[-1]} --rejudge --because WHY"
-            lines.append(
-                f"{table}: {len(keys)} windows wait for you; `{command}` judges every window of this range by today's rules"
-            )
+            lines.append(f"{table}: {len(keys)} windows in a row wait for you; `{command}` judges them by today's rules")
     return lines
+
+
+def _waits_for_a_person(status: WindowStatus) -> bool:
+    return status.next_step == "person"
 
 
 def status_rows(
