@@ -10,6 +10,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # What needs no Spark, and one story on Dagster, Spark and Delta.
 QUICK := $(addprefix lakehouse_assets_tests/,checks contracts decisions reports e2e/test_run_checks.py)
 SEED ?= $(shell git rev-parse HEAD)
+STORIES ?= 10
 .PHONY: wheel help setup demo demo-stream dev check test test-slice test-all lint ruff types imports bench chaos clean-data
 
 help: ## this list
@@ -38,8 +39,8 @@ test: lint ## lint, types, import rules, the tests: 15 to 25 minutes
 test-slice: setup ## about ten minutes of the exhaustive tests, drawn by SEED (default: the commit)
 	@$(PY) -m pytest -n 2 --dist loadfile -v -m exhaustive --slice=$(SEED) lakehouse_assets_tests
 
-test-all: lint ## make test with all exhaustive tests: hours
-	@$(PYTEST) --durations=20 -m ""
+test-all: lint ## make test with all exhaustive tests: hours (STORIES=100: 200 random stories of machines)
+	@$(PYTEST) --durations=20 -m "" --stories=$(STORIES)
 
 lint: setup
 	@$(MAKE) --no-print-directory -j 3 --output-sync=target ruff types imports

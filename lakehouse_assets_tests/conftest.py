@@ -103,6 +103,15 @@ LONGEST = (
 
 def pytest_addoption(parser):
     parser.addoption("--slice", metavar="SEED", help="of the exhaustive tests, those alone that this seed draws")
+    parser.addoption("--stories", metavar="NUMBER", type=int, default=10, help="random stories on a disk, and as many on S3")
+    parser.addoption("--first-story", metavar="SEED", type=int, default=1, help="the seed of the first of them")
+
+
+def pytest_generate_tests(metafunc):
+    """Each random story is a test of its own."""
+    if "story_seed" in metafunc.fixturenames:
+        first, count = metafunc.config.getoption("--first-story"), metafunc.config.getoption("--stories")
+        metafunc.parametrize("story_seed", range(first, first + count))
 
 
 def pytest_report_header(config):

@@ -21,7 +21,7 @@ from lakehouse_assets_tests.chaos.changes import check_changes
 from lakehouse_assets_tests.chaos.files import EveryFile
 from lakehouse_assets_tests.chaos.machine import machines
 from lakehouse_assets_tests.chaos.play import POINTS
-from lakehouse_assets_tests.chaos.stories import play_story
+from lakehouse_assets_tests.chaos.stories import HOSTS, Stage
 from lakehouse_assets_tests.chaos.strike import Ground
 from lakehouse_assets_tests.chaos.writers import race
 from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3
@@ -111,24 +111,25 @@ def main(
 def _play_stories(account: Account, home: Path, seeds: range, s3: bool) -> int:
     home.mkdir()
     with ExitStack() as stack:
-        store, variables = None, {}
+        store, proxy = None, None
         if s3:
             fetch_jars_of_s3()
-            store, variables = "s3a://lake", stack.enter_context(store_behind_proxy(home)).variables
-        running = stack.enter_context(
-            machines(home / "machines", "host-a", "host-b", "host-c", root=store, variables=variables)
-        )
+            store, proxy = "s3a://lake", stack.enter_context(store_behind_proxy(home))
+        variables = proxy.variables if proxy else {}
+        running = stack.enter_context(machines(home / "machines", *HOSTS, root=store, variables=variables))
+        stage, failed = Stage(running, home, store, proxy), 0
         for seed in seeds:
             if account.over():
                 break
+            begun = time.monotonic()
             try:
-                outcomes = play_story(running, home / f"{seed}", seed, store)
-                account.note("story of machines", seed=seed, s3=s3, outcomes=dict(outcomes), equal=True)
-                shutil.rmtree(home / f"{seed}")
+                outcomes = stage.play(seed)
+                seconds = round(time.monotonic() - begun)
+                account.note("story of machines", seed=seed, s3=s3, seconds=seconds, outcomes=dict(outcomes), equal=True)
             except AssertionError as error:
                 account.note("story of machines", seed=seed, s3=s3, equal=False, why=str(error)[:2000])
-                return 1  # a machine may still be asleep
-    return 0
+                failed += 1
+        return failed
 
 
 def _change(account: Account, spark: Any, home: Path, count: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from delta.tables import DeltaTable
 
 from lakehouse_assets.checks.sql.text import literal
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.operations import baseline, baseline_request
@@ -25,7 +26,7 @@ from lakehouse_assets.operations.restore_logs import RESTORING, restore_logs
 from lakehouse_assets.pipeline import gate
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.mend import MEND, mend
-from lakehouse_assets.pipeline.publish import publish
+from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
@@ -112,8 +113,10 @@ def seed_source(settings: Settings) -> str:
     return str(source)
 
 
-def run_operation(run: Run, name: str) -> None:
-    """Run one operation from its beginning. If a killed attempt had already finished it, it still counts once."""
+def run_operation(run: Run, name: str) -> Any:
+    """Run one operation from its beginning. If a killed attempt had already finished it, it still counts once. Returns what the
+    operation does.
+    """
     request: dict[str, Any] = {"by": "chaos", "because": "chaos"}
     operations: dict[str, Callable[[], Any]] = {
         "run": lambda: (extract(run, windows()), publish(run, windows())),
@@ -130,7 +133,20 @@ def run_operation(run: Run, name: str) -> None:
         "mend": lambda: mend(run),
         "restore_logs": lambda: restore_logs(run),
     }
-    operations[name]()
+    return operations[name]()
+
+
+def acknowledgement(outcome: Any) -> dict[str, list[Any]]:
+    """Return what an operation has promised to be there: the ids of decisions, and extractions by window and number."""
+    decisions, extractions = [], []
+    for each in outcome if isinstance(outcome, tuple | list) else [outcome]:
+        if isinstance(each, Decision):
+            decisions.append(each.decision_id)
+        if isinstance(each, Published):
+            decisions += [decision.decision_id for decision in each.new]
+        if isinstance(each, dict):
+            extractions += [[record.p_extracted_at.isoformat(), record.extraction_seq] for record in each.values()]
+    return {"decisions": decisions, "extractions": extractions}
 
 
 def begin(spark: Any, settings: Settings, name: str, seed: int) -> None:
@@ -221,8 +237,10 @@ def tables(settings: Settings) -> dict[str, Any]:
     }
 
 
-def check_oracle(settings: Settings, seed: int) -> None:
-    """After a run, silver is law 1 by hand. Raises AssertionError."""
-    silver_rows = {(row["sensor"], row["hour"]): row for row in silver(settings)}
-    expected = silver_of(accepted(steps_of(seed)), snapshots=False)
+def check_oracle(settings: Settings, seed: int, steps: int | None = None) -> None:
+    """After a run, silver is law 1 by hand, with each key once. ``steps``: of the history; None: all. Raises AssertionError."""
+    rows = silver(settings)
+    silver_rows = {(row["sensor"], row["hour"]): row for row in rows}
+    expected = silver_of(accepted(steps_of(seed)[:steps]), snapshots=False)
     assert silver_rows == expected, f"seed {seed}: silver is not the oracle's"
+    assert len(rows) == len(expected), f"seed {seed}: a key is there twice"

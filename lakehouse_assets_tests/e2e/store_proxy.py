@@ -7,6 +7,7 @@ passes one write at a time.
 """
 
 import http.client
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ from lakehouse_assets_tests.e2e.servers import s3_server
 # answered by 500. GIVEN_UP: no answer, and carried out some time afterwards. None: as the server does it.
 Fault = Literal["slow", "refused", "lost", "unsure", "given_up"] | None
 FAULTS: tuple[Fault, ...] = ("slow", "refused", "lost", "unsure", "given_up")
+WRITES = ("PUT", "POST", "DELETE")
 _BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>"
 _OF_A_CONNECTION = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
@@ -101,7 +103,7 @@ class StoreProxy:
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, list, bytes]:
         """Return the server's answer to a request: status, headers, content."""
-        with self._writing if method in ("PUT", "POST", "DELETE") else nullcontext():
+        with self._writing if method in WRITES else nullcontext():
             response = self.carry_out(method, target, headers, body)
             content = response.read()
         response.close()
@@ -117,6 +119,17 @@ class StoreProxy:
         thread = threading.Thread(target=send, daemon=True)
         self._late.append(thread)
         thread.start()
+
+
+def draw_faults(seed: int, of_writes: float, of_reads: float) -> Callable[[StoreRequest], Fault]:
+    """Return what draws the fate of each request: a share of the writes and of the reads fail, in one of five ways."""
+    drawn = random.Random(seed)
+
+    def choose(request: StoreRequest) -> Fault:
+        share = of_writes if request.method in WRITES else of_reads
+        return drawn.choice(FAULTS) if drawn.random() < share else None
+
+    return choose
 
 
 @contextmanager
@@ -151,6 +164,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing."""
+
+    def handle_expect_100(self) -> bool:
+        """Ask for the content at once. Hadoop's client sends it without being asked, but only after three seconds."""
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
 
     def handle_any(self) -> None:
         """Pass one request on, or let it fail."""

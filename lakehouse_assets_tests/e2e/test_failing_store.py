@@ -5,11 +5,10 @@ Belongs here: two processes of two hosts before such a store. Does not: the faul
 """
 
 import os
-import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,10 @@ from lakehouse_assets.settings import Settings
 from lakehouse_assets_tests.chaos import play
 from lakehouse_assets_tests.chaos.machine import leased_settings, machines
 from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3
-from lakehouse_assets_tests.e2e.store_proxy import FAULTS, Fault, StoreProxy, StoreRequest, store_behind_proxy
+from lakehouse_assets_tests.e2e.store_proxy import FAULTS, StoreProxy, draw_faults, store_behind_proxy
 from lakehouse_assets_tests.storage.lease_writer import LOG
 
 SEED = 1
-WRITES = ("PUT", "POST", "DELETE")
 # What an attempt may end with before such a store. Each of them is repeated, and repeating is safe.
 OF_A_STORE = ("LeaseLostError", "LockedError", "EnvironmentMissing", "OSError", "CommitFailedError", "DeltaError")
 
@@ -33,22 +31,11 @@ def proxy(tmp_path: Path) -> Iterator[StoreProxy]:
         yield store_proxy
 
 
-def faults(seed: int, of_writes: float, of_reads: float) -> Callable[[StoreRequest], Fault]:
-    """Draw what becomes of each request: a share of the writes and of the reads fail, in one of five ways."""
-    drawn = random.Random(seed)
-
-    def choose(request: StoreRequest) -> Fault:
-        share = of_writes if request.method in WRITES else of_reads
-        return drawn.choice(FAULTS) if drawn.random() < share else None
-
-    return choose
-
-
 @pytest.mark.exhaustive(seconds=60)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_hosts_append_in_turn_before_a_failing_store(proxy: StoreProxy, tmp_path: Path, seed: int) -> None:
-    proxy.choose_fault = faults(seed, 0.3, 0.03)
+    proxy.choose_fault = draw_faults(seed, 0.3, 0.03)
     environment = {**os.environ, **proxy.variables, "LAKEHOUSE_ROOT": "s3a://lake/lake", "LAKEHOUSE_LEASE_SECONDS": "3"}
     module = "lakehouse_assets_tests.e2e.repeating_writer"
     commands = [[sys.executable, "-m", module, host, "customers", "10", "180"] for host in ("host-a", "host-b")]
@@ -81,7 +68,7 @@ def test_runs_with_spark_before_a_failing_store_end_as_on_a_disk(proxy: StorePro
     with machines(home, "host-a", "host-b", root=lake.root, variables=proxy.variables) as hosts:
         hosts[0].run("run", alone)
         expected = play.tables(alone)
-        proxy.choose_fault = faults(SEED, 0.15, 0.01)
+        proxy.choose_fault = draw_faults(SEED, 0.15, 0.01)
         outcomes: list[str] = []
         while outcomes[-1:] != ["well"] and len(outcomes) < 8:
             machine = hosts[len(outcomes) % 2]
