@@ -56,7 +56,7 @@ def test_two_hosts_append_in_turn_before_a_failing_store(proxy: StoreProxy, tmp_
     print(f"{len(proxy.requests)} requests, faults {dict(used)}, errors {dict(errors)}")
 
 
-@pytest.mark.exhaustive(seconds=160)
+@pytest.mark.exhaustive(seconds=60)
 @pytest.mark.timeout(1800)
 def test_runs_with_spark_before_a_failing_store_end_as_on_a_disk(proxy: StoreProxy, tmp_path: Path) -> None:
     fetch_jars_of_s3()

@@ -24,7 +24,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             yield Stage(running, home, STORE, proxy)
 
 
-@pytest.mark.exhaustive(seconds=60)
+@pytest.mark.exhaustive(seconds=90)
 @pytest.mark.timeout(1200)
 def test_a_story_on_s3_ends_as_on_one_machine(stage: Stage, story_seed: int) -> None:
     print(stage.play(story_seed))
