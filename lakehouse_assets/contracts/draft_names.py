@@ -24,50 +24,63 @@ NAMED = 3
 class NamePattern:
     """A file's name before and after its date, with ``*`` for what differs between the files of its window.
 
-    ``own_suffix``: the suffix as it is in the file's name. ``matching``: how many files match. ``others``: those that do not.
+    ``expected``: matches the names of such files, of any date; ``*`` may match others, too.
     """
 
     prefix: str
     suffix: str
-    own_suffix: str
+    expected: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class WindowFiles:
+    """The files of a window that a path matches. ``matching``: how many. ``others``: those that it does not match.
+
+    ``glob``: a wider path that was not drafted, "" for none. ``unlike``: the names that differ in more than numbers and that it
+    would match.
+    """
+
     matching: int
     others: tuple[str, ...]
+    glob: str = ""
+    unlike: tuple[str, ...] = ()
 
     @property
     def advice(self) -> str:
         """Return how many files of the window match, and what follows for the others; "" for a file that is alone."""
         count = self.matching + len(self.others)
-        if not self.others:
-            return f"{count:,} files of this window match; check that all are of this table" if count > 1 else ""
-        names = ", ".join(map(repr, self.others[:NAMED])) + (", …" if len(self.others) > NAMED else "")
         verb = "matches" if self.matching == 1 else "match"
-        return (
-            f"{self.matching:,} of {count:,} files of this window {verb}; {names} would not be read: where they are of this"
-            " table, write * for what differs in the names"
-        )
+        of_window = f"{self.matching:,} of {count:,} files of this window {verb}"
+        if self.others:
+            of_window += f"; {_listed(self.others)} would not be read"
+        if self.glob:
+            return f"{of_window}; {self.glob!r} would match {_listed(self.unlike)}, too: write it if all are of this table"
+        if self.others:
+            return f"{of_window}: where they are of this table, write * for what differs in the names"
+        return f"{count:,} files of this window match; check that all are of this table" if count > 1 else ""
 
 
-def names_beside(path: str, landing: Path, dated: re.Pattern[str]) -> list[str]:
-    """Return the names of the other landed files in the file's folder that have its kind of content and its date.
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:NAMED])) + (", …" if len(names) > NAMED else "")
 
-    ``dated``: finds the date in a path. Of many names only some are compared.
-    """
+
+def names_beside(path: str, landing: Path) -> list[str]:
+    """Return the names of the other landed files in the file's folder, without hidden ones; of many only some."""
     folder, _, own = path.rpartition("/")
     with os.scandir(landing / folder) as entries:
         names = [entry.name for entry in itertools.islice(entries, MOST_NAMES) if entry.is_file()]
+    return sorted(name for name in names if name != own and not name.startswith(("_", ".")))
+
+
+def names_of_window(path: str, names: Sequence[str], dated: re.Pattern[str]) -> list[str]:
+    """Return those of the names beside a file that have its kind of content and its date. ``dated``: finds it in a path."""
+    folder, slash, own = path.rpartition("/")
     of_date, kind = _date(dated, path), _kind(own)
-    return sorted(
-        name
-        for name in names
-        if name != own
-        and not name.startswith(("_", "."))
-        and _kind(name) == kind
-        and _date(dated, f"{folder}/{name}" if folder else name) == of_date
-    )
+    return [name for name in names if _kind(name) == kind and _date(dated, f"{folder}{slash}{name}") == of_date]
 
 
 def name_pattern(prefix: str, date: str, suffix: str, beside: Sequence[str]) -> NamePattern:
-    """Return the pattern of a file's name, which is ``prefix``, ``date`` and ``suffix``. ``beside``: the other names.
+    """Return the pattern of a file's name, which is ``prefix``, ``date`` and ``suffix``. ``beside``: the window's other names.
 
     A UUID differs from file to file, so that it is ``*`` also in a file that is alone.
 
@@ -75,16 +88,15 @@ def name_pattern(prefix: str, date: str, suffix: str, beside: Sequence[str]) -> 
     'part-*.json'
     """
     before, after = _split(prefix), _split(suffix)
-    parts = [*before, _Part(date, re.escape(date)), *after]
-    name = re.compile("".join(f"({part.expected})" for part in parts), re.IGNORECASE)
-    matches = {each: match.groups() for each in beside if (match := name.fullmatch(each))}
+    parts = [*before, _Part(date, re.sub(r"[0-9]", "[0-9]", re.escape(date))), *after]
+    expected = re.compile("".join(f"({part.expected})" for part in parts), re.IGNORECASE)
+    matches = [match.groups() for each in beside if (match := expected.fullmatch(each))]
     varies = [
-        part.kind == "uuid" or any(part.kind == "hash" or texts[index] != part.text for texts in matches.values())
+        part.kind == "uuid" or any(part.kind == "hash" or texts[index] != part.text for texts in matches)
         for index, part in enumerate(parts)
     ]
     globs = ["*" if part.kind and differs else part.text for part, differs in zip(parts, varies, strict=True)]
-    others = tuple(each for each in beside if each not in matches)
-    return NamePattern("".join(globs[: len(before)]), "".join(globs[len(before) + 1 :]), suffix, 1 + len(matches), others)
+    return NamePattern("".join(globs[: len(before)]), "".join(globs[len(before) + 1 :]), expected)
 
 
 class _Part(NamedTuple):

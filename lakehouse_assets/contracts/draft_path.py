@@ -6,12 +6,12 @@ Belongs here: guesses from paths. Does not: what is in the file (draft), or read
 import glob
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lakehouse_assets.contracts.draft_names import MOST_NAMES, NamePattern, name_pattern, names_beside
+from lakehouse_assets.contracts.draft_names import MOST_NAMES, WindowFiles, name_pattern, names_beside, names_of_window
 from lakehouse_assets.contracts.path_pattern import DIRECTIVES, PLACEHOLDER, PathPattern
 from lakehouse_assets.contracts.windows import MINUTES, Cadence
 from lakehouse_assets.errors import ConfigError
@@ -77,32 +77,54 @@ def draft_path(path: str, landing: Path) -> DraftPath:
             except ValueError:
                 continue
             seconds = part.get("seconds") or ""
-            name = _name_pattern(path, match, match.end() + len(seconds), landing)
-            text = _with_placeholder(path, match, part, name)
+            text, files = _path_of_files(path, match, match.end() + len(seconds), part, landing)
             if cadence != "1min":
-                return DraftPath(text, cadence, first, files_advice=name.advice)
+                return DraftPath(text, cadence, first, files_advice=files.advice)
             minutes = _minutes_of_names(text, path, landing)
-            return DraftPath(text, _cadence(minutes), first, len(minutes), seconds, name.advice)
+            return DraftPath(text, _cadence(minutes), first, len(minutes), seconds, files.advice)
     raise ConfigError(
         f"--from {path}: no date was found in the path, such as 2024-05-01 or 2024/05/01; the path must contain its window"
     )
 
 
-def _name_pattern(path: str, match: re.Match[str], end: int, landing: Path) -> NamePattern:
-    """Return the pattern of the file's name, beside the others in its folder. ``end``: of the date, with any seconds."""
+def _path_of_files(
+    path: str, match: re.Match[str], end: int, part: Mapping[str, str], landing: Path
+) -> tuple[str, WindowFiles]:
+    """Return the path with placeholders, and the files of the window that it matches. ``end``: of the date, with any seconds.
+
+    It has globs only if they match no file whose name differs in more than numbers.
+    """
     start = path.rfind("/") + 1
     prefix, date, suffix = path[start : match.start()], path[max(start, match.start()) : end], path[max(start, end) :]
-    return name_pattern(prefix, date, suffix, names_beside(path, landing, match.re))
+    names = names_beside(path, landing)
+    beside = names_of_window(path, names, match.re)
+    pattern = name_pattern(prefix, date, suffix, beside)
+    literal = _with_placeholder(path, match, part, prefix, suffix, suffix)
+    text = _with_placeholder(path, match, part, pattern.prefix, pattern.suffix, suffix)
+    unlike = [each for each in _read_names(text, path[:start], names) if not pattern.expected.fullmatch(each)]
+    glob = text if unlike and text != literal else ""
+    if glob:
+        text = literal
+    matching = _read_names(text, path[:start], beside)
+    others = [each for each in beside if each not in set(matching)]
+    return text, WindowFiles(1 + len(matching), tuple(others), glob, tuple(unlike) if glob else ())
 
 
-def _with_placeholder(path: str, match: re.Match[str], part: Mapping[str, str], own: NamePattern) -> str:
+def _read_names(text: str, folder: str, names: Sequence[str]) -> list[str]:
+    pattern = PathPattern(text)
+    return [name for name in names if pattern.window_start(folder + name) is not None]
+
+
+def _with_placeholder(
+    path: str, match: re.Match[str], part: Mapping[str, str], prefix: str, suffix: str, own_suffix: str
+) -> str:
     placeholder, at = "", match.start()
     for name in (name for name in match.groupdict() if name != "seconds"):
         placeholder += path[at : match.start(name)] + f"%{name}"
         at = match.end(name)
     start = path.rfind("/") + 1
-    before = path[:start] + own.prefix if match.start() >= start else path[: match.start()]
-    after = path[match.end() :].removesuffix(own.own_suffix) + own.suffix
+    before = path[:start] + prefix if match.start() >= start else path[: match.start()]
+    after = path[match.end() :].removesuffix(own_suffix) + suffix
     return f"{_folders(before, part)}{{window:{placeholder}}}{after}"
 
 

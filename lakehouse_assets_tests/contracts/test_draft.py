@@ -188,6 +188,46 @@ def test_the_other_files_of_a_window_are_matched_or_named(tmp_path, names, path,
 
 
 @pytest.mark.parametrize(
+    ("names", "path", "not_read"),
+    [
+        (["20240501/1.json", "20240501/2.json", "20240501/orders.json"], "{window:%Y%m%d}/1.json", ["2.json", "orders.json"]),
+        (["sales1-20240501.csv", "sales2-20240501.csv", "sales-returns-20240501.csv"], "sales1-{window:%Y%m%d}.csv",
+         ["sales-returns-20240501.csv", "sales2-20240501.csv"]),
+        (["20240501/part-0000.json", "20240501/part-0001.json", "20240501/part-returns-0001.json"],
+         "{window:%Y%m%d}/part-0000.json", ["part-0001.json", "part-returns-0001.json"]),
+        ([f"20240501/{UUIDS[0]}.json", f"20240501/orders-{UUIDS[1]}.json"], f"{{window:%Y%m%d}}/{UUIDS[0]}.json",
+         [f"orders-{UUIDS[1]}.json"]),
+        # Of another day, of another kind, with another date before the window's.
+        (["sales1-20240501.csv", "sales2-20240501.csv", "sales-returns-20240502.csv"], "sales1-{window:%Y%m%d}.csv",
+         ["sales2-20240501.csv"]),
+        (["20240501/part-1", "20240501/part-2", "20240501/part-2.txt"], "{window:%Y%m%d}/part-1", ["part-2"]),
+        (["shop1-20240501.csv", "shop2-20240501.csv", "shop-20240502-20240501.csv"], "shop1-{window:%Y%m%d}.csv",
+         ["shop2-20240501.csv"]),
+    ],
+)  # fmt: skip
+def test_a_glob_that_would_match_a_file_of_another_name_is_advice_only(tmp_path, names, path, not_read):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('{"a": 1}\n' if name.endswith("json") else "a\n1\n")
+    spec, _, advice = draft(tmp_path, names[0], (tmp_path / names[0]).read_text())
+    assert spec.source.path == path
+    assert [name for name in names if spec.source.pattern.window_start(name) is not None] == names[:1]
+    line = next(line for line in advice if line.startswith("files: "))
+    listed = ", ".join(map(repr, not_read))
+    assert line.startswith(f"files: 1 of {len(not_read) + 1} files of this window matches; {listed} would not be read; ")
+    assert f" would match {names[-1].rpartition('/')[2]!r}, too: write it if all are of this table" in line
+
+
+def test_a_file_in_other_capitals_is_not_counted_as_one_that_the_glob_matches(tmp_path):
+    for name in ("20240501/p-1.csv", "20240501/p-2.csv", "20240501/P-3.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n1\n")
+    spec, _, advice = draft(tmp_path, "20240501/p-1.csv", "a\n1\n")
+    assert spec.source.path == "{window:%Y%m%d}/p-*.csv"
+    assert any(line.startswith("files: 2 of 3 files of this window match; 'P-3.csv' would not be read") for line in advice)
+
+
+@pytest.mark.parametrize(
     ("name", "path", "digits", "globs"),
     [
         ("20240501T130530.csv", "{window:%Y%m%dT%H%M}30.csv", "30", "??"),
