@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from lakehouse_assets.contracts.windows import MINUTES, Cadence
 
@@ -73,6 +73,10 @@ class PathPattern:
             shown = " ".join(sorted(f"%{d}" for d in names))
             raise ValueError(f"{key}: {self.text!r}: {shown} does not name one window; give it from the year down, as %Y-%m-%d")
 
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        return _compile_pattern(self.text)
+
     @property
     def _directives(self) -> set[str]:
         return set(re.findall(r"%(.)", "".join(PLACEHOLDER.findall(self.text))))
@@ -98,12 +102,12 @@ class PathPattern:
         return PLACEHOLDER.sub(lambda match: start.strftime(match[1]), self.text)
 
     def matches(self, path: str) -> bool:
-        """Whether a path is one of the pattern's, which has no window."""
-        return _compile_pattern(self.text).fullmatch(path) is not None
+        """Whether a path is one of the pattern's; of one with a window, whatever its digits."""
+        return self._expression.fullmatch(path) is not None
 
     def window_start(self, path: str) -> datetime | None:
         """Return the start of a path's window; None if the pattern does not match."""
-        match = _compile_pattern(self.text).fullmatch(path)
+        match = self._expression.fullmatch(path)
         if match is None:
             return None
         part = {name: int(value) for name, value in match.groupdict().items()}

@@ -21,7 +21,7 @@ from lakehouse_assets.pipeline.table_source import source_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import Source
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match, explain_unclaimed
+from lakehouse_assets.sources.unmatched_path import Claims, explain_encoding, explain_no_match, explain_unclaimed
 
 SHOWN = 5  # files that a note names
 COMPARED = 20  # windows before the newest whose columns are read
@@ -150,18 +150,23 @@ def _earlier_columns(source: Source, windows: Sequence[Window]) -> dict[str, Win
 
 
 def _unclaimed_notes(tables: Sequence[WrittenTable], all_tables: Sequence[WrittenTable], settings: Settings) -> list[str]:
-    """Return one line per folder of these tables with files that match no table's path."""
-    sources = [each.spec.source for each in all_tables if isinstance(each.spec.source, FilesSource)]
-    notes: dict[str, str] = {}
+    """Return one line per path of these tables with files in its folders that match no table's path. Each folder is listed
+    once.
+    """
+    claims = Claims(each.spec.source for each in all_tables if isinstance(each.spec.source, FilesSource))
+    notes: list[str] = []
+    examined_globs: set[str] = set()
+    examined: set[str] = set()
     for table in tables:
         source = table.spec.source
-        if not isinstance(source, FilesSource) or (folder := source.pattern.glob_of_all.rpartition("/")[0]) in notes:
+        if not isinstance(source, FilesSource) or (folder := source.pattern.glob_of_all.rpartition("/")[0]) in examined_globs:
             continue
+        examined_globs.add(folder)
         with suppress(SourceError):  # nothing has landed yet
-            if text := explain_unclaimed(Landing(settings.landing), source, sources):
+            if text := explain_unclaimed(Landing(settings.landing), source, claims, examined):
                 location, name = table.source_map.locate(["source", "path"])
-                notes[folder] = f"{location}: {name}: {text}"
-    return [*notes.values()]
+                notes.append(f"{location}: {name}: {text}")
+    return notes
 
 
 def _file_notes(table: WrittenTable, settings: Settings, windows: Sequence[Window], arrived: Sequence[Window]) -> Iterator[str]:

@@ -112,16 +112,16 @@ class Landing:
         """Return the names in a folder, sorted, without hidden ones; none if it does not exist. Raises SourceError."""
         return sorted(_escaped(child.name) for child in self._children(folder) if not _hidden(child.name))
 
-    def file_names(self, pattern: PathPattern, most_folders: int) -> list[str]:
-        """Return the paths of the files in a pattern's folders, matching or not, without hidden ones; in at most so many
-        folders, the last by name. Raises SourceError.
-        """
+    def folders(self, pattern: PathPattern, most: int) -> list[str]:
+        """Return the folders that a pattern's files can be in, of many the last by name. Raises SourceError."""
         folder = pattern.glob_of_all.rpartition("/")[0]
-        folders = sorted(self._folders(folder.split("/") if folder else []))[-most_folders:]
+        return sorted(self._folders(folder.split("/") if folder else []))[-most:]
+
+    def file_names(self, folder: str) -> list[str]:
+        """Return the paths of the files in a folder, sorted, without hidden ones. Raises SourceError."""
         return sorted(
-            _escaped(f"{each}/{child.name}".lstrip("/"))
-            for each in folders
-            for child in self._children(each)
+            _escaped(f"{folder}/{child.name}".lstrip("/"))
+            for child in self._children(folder)
             if child.type == FileType.File and not _hidden(child.name)
         )
 

@@ -11,7 +11,7 @@ from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.sources.landing import Landing
-from lakehouse_assets.sources.unmatched_path import explain_encoding, explain_no_match, explain_unclaimed
+from lakehouse_assets.sources.unmatched_path import Claims, explain_encoding, explain_no_match, explain_unclaimed
 
 FIRST, LAST = (window_at(datetime(2024, 1, day, tzinfo=UTC), "daily") for day in (1, 9))
 
@@ -58,19 +58,30 @@ def files(path: str, **keys) -> FilesSource:
          ["m/20240103.CSV", "m/20240231.csv"]),
         (files("{window:%Y/%m/%d}/a*.csv"), [], ["2024/01/01/a1.csv", "2024/01/01/b1.csv", "2024/01/02/a.csv"],
          ["2024/01/01/b1.csv"]),
-        (files("m/*.csv"), [], ["m/1.csv", "m/1.txt"], ["m/1.txt"]),
+        (files("m/a*.csv"), [], ["m/a1.csv", "m/b1.csv", "m/a1.csv.gz"], ["m/a1.csv.gz", "m/b1.csv"]),
+        # A path without a suffix could want any.
+        (files("m/a_{window:%Y%m%d}*"), [], ["m/a_20240101.csv", "m/b.txt", "m/b.db"], ["m/b.txt"]),
+        # A suffix that another table of the folder reads, and one of a table elsewhere.
+        (files("m/a.csv"), [files("m/b.json"), files("n/c.txt")], ["m/x.json", "m/x.txt"], ["m/x.json"]),
+        (files("m/{window:%Y%m%d}/a.csv"), [files("m/2024*/{window:%Y%m%d}.csv"), files("n/b.csv")],
+         ["m/20240101/20240101.csv", "m/20240101/b.csv"], ["m/20240101/b.csv"]),
         # Other tables' files, control files, markers, hidden files, unfinished ones and folders.
         (files("m/a_{window:%Y%m%d}.csv", control="m/a_{window:%Y%m%d}.json", settled={"marker": "m/{window:%Y%m%d}.end"}),
          [files("m/b_{window:%Y%m%d}.csv")],
          ["m/a_20240101.csv", "m/a_20240101.json", "m/20240101.end", "m/b_20240101.csv", "m/_x", "m/.y", "m/z.csv.part",
           "m/a_20240101.csv.md5", "m/a.done", "m/older/x.csv"], []),
+        # Files that come beside data.
+        (files("m/a_{window:%Y%m%d}.csv"), [files("m/b.json"), files("m/b.txt"), files("m/b_{window:%Y%m%d}*")],
+         ["m/README.md", "m/manifest.json", "m/Thumbs.db", "m/x.csv.flag", "m/done.txt", "m/readme.txt", "m/x.csv.manifest"],
+         []),
+        (files("m/a_{window:%Y%m%d}.csv"), [], ["m/notes.txt", "m/layout.pdf"], []),
     ],
 )  # fmt: skip
 def test_files_that_match_no_tables_path_are_named(tmp_path, source, others, landed, unclaimed):
     for name in landed:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    text = explain_unclaimed(Landing(str(tmp_path)), source, [source, *others])
+    text = explain_unclaimed(Landing(str(tmp_path)), source, Claims([source, *others]), set())
     assert text.partition(" match")[0] == ", ".join(map(repr, unclaimed))
     assert text == "" or text.endswith(f"not read; this table's path is {source.path!r}")
 
@@ -79,15 +90,25 @@ def test_at_most_five_such_files_are_named_and_the_last_folders_listed(tmp_path)
     for number in range(1, 8):
         (tmp_path / f"{number}.csv").touch()
     source = files("{window:%Y%m%d}.csv")
-    assert explain_unclaimed(Landing(str(tmp_path)), source, [source]).startswith(
+    assert explain_unclaimed(Landing(str(tmp_path)), source, Claims([source]), set()).startswith(
         "'1.csv', '2.csv', '3.csv', '4.csv', '5.csv' and 2"
     )
     for day in range(1, 23):
         (tmp_path / f"d/202401{day:02}").mkdir(parents=True)
-        (tmp_path / f"d/202401{day:02}/x.txt").touch()
+        (tmp_path / f"d/202401{day:02}/x.csv").touch()
     source = files("d/{window:%Y%m%d}/a.csv")
-    text = explain_unclaimed(Landing(str(tmp_path)), source, [source])
-    assert text.startswith("'d/20240103/x.txt', ") and "and 15 more match" in text
+    text = explain_unclaimed(Landing(str(tmp_path)), source, Claims([source]), set())
+    assert text.startswith("'d/20240103/x.csv', ") and "and 15 more match" in text
+
+
+def test_a_folder_that_two_paths_reach_is_listed_once(tmp_path):
+    (tmp_path / "m/2024").mkdir(parents=True)
+    (tmp_path / "m/2024/x.csv").touch()
+    sources = [files("m/{window:%Y}/a-{window:%Y%m%d}.csv"), files("m/20*/b-{window:%Y%m%d}.csv")]
+    examined: set[str] = set()
+    texts = [explain_unclaimed(Landing(str(tmp_path)), each, Claims(sources), examined) for each in sources]
+    assert texts[0].startswith("'m/2024/x.csv' matches no table's path")
+    assert (texts[1], examined) == ("", {"m/2024"})
 
 
 @pytest.mark.parametrize(("encoding", "is_right"), [("utf-8", False), ("iso-8859-1", True)])
