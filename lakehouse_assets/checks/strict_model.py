@@ -88,7 +88,7 @@ class StrictModel(BaseModel):
     @classmethod
     def _others_for_booleans(cls, data: Any) -> Iterator[InitErrorDetails]:
         for key, value, kind in cls._typed_values(data):
-            if kind in (bool, bool | None) and not (isinstance(value, bool | None) or value in TRUTHS):
+            if kind in (bool, bool | None) and not _is_boolean(value):
                 text = f"{value!r} is no boolean; write true or false"
                 yield InitErrorDetails(type=_custom("other_for_truth", text), loc=(key,), input=value)
 
@@ -108,6 +108,13 @@ class StrictModel(BaseModel):
         if kind == "union_tag_invalid" and "tag" in context:
             text = f"{context['tag']!r} is {_unknown(context['tag'], re.findall(QUOTED, context['expected_tags']))}"
         return InitErrorDetails(type=_custom(kind, text), loc=loc, input=mistake["input"])
+
+
+def _is_boolean(value: Any) -> bool:
+    """Whether a value is a boolean of Python or numpy, the text of one, or None."""
+    if isinstance(value, bool | None) or (isinstance(value, str) and value in TRUTHS):
+        return True
+    return getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "shape", None) == ()
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:

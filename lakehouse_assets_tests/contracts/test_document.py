@@ -5,6 +5,7 @@ Belongs here: YAML as it is read. Does not: anchors, tags and keys given twice, 
 
 from datetime import date
 
+import numpy as np
 import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -76,6 +77,14 @@ def test_a_bound_that_is_none(check):
 @pytest.mark.parametrize("value", [True, False, "true", "FALSE"])
 def test_booleans_and_the_texts_of_variables_are_booleans(value):
     assert Column.model_validate({"type": "string", "pii": value}).pii == (str(value).lower() == "true")
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_booleans_of_numpy_are_booleans(value):
+    assert Column.model_validate({"type": "string", "pii": np.bool_(value)}).pii is value
+    for other in (np.int64(value), np.array([value]), np.str_("yes")):
+        with pytest.raises(ValidationError, match="is no boolean; write true or false"):
+            Column.model_validate({"type": "string", "pii": other})
 
 
 def test_a_boolean_of_a_recorded_rule_set_is_read_as_it_was_accepted():
