@@ -72,7 +72,8 @@ def check_report(table: common.Tables = None, as_json: terminal.AsJson = False) 
 def check_validate() -> None:
     """Validate every defs.yaml, its SQL and its tests.yaml, and that its columns exist in the source. Starts no JVM.
 
-    What may be the landed files' fault alone is a note: no file of any window, a column that only the newest window lacks.
+    What may be the landed files' fault alone is a note: no file of any window, a column that only the newest window lacks,
+    files that match no table's path. A range of a text column is a note, too.
     """
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
     from lakehouse_assets.orchestration.assets.project_tables import load_tables
