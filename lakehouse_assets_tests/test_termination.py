@@ -1,4 +1,4 @@
-"""A command that ends by SIGTERM, with stand-ins for what Spark and Dagster raise then.
+"""A command that ends by SIGTERM, with stand-ins for what Spark and Dagster raise then, and with a job of Spark's.
 
 Belongs here: the line, the code, and the errors that stay what they are. Does not: a stream's end (e2e), others (test_cli).
 """
@@ -62,6 +62,46 @@ sys.argv = ["lakehouse", "stream", "--available-now"]
 cli.main()
 """
 
+SUMMING = """
+import sys, threading, time
+import dagster as dg
+from lakehouse_assets import cli
+from lakehouse_assets.cli.common import stop_own_spark
+from lakehouse_assets.orchestration.jobs.operation_job import QUIET
+from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.session import build_session
+
+def sum_for_hours():
+    spark = build_session(Settings.from_environment())
+
+    def announce():
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            time.sleep(0.1)
+        print("summing", flush=True)
+
+    threading.Thread(target=announce, daemon=True).start()
+    spark.range(10**14).selectExpr("sum(hash(id))").collect()
+
+@dg.job(executor_def=dg.in_process_executor)
+def in_dagster():
+    dg.op(sum_for_hours)()
+
+@cli.app.command("sum")
+def sum_in(runner: str):
+    with stop_own_spark():
+        if runner == "dagster":
+            with dg.DagsterInstance.ephemeral() as instance:
+                in_dagster.execute_in_process(instance=instance, run_config=QUIET)
+        else:
+            sum_for_hours()
+
+cli.main()
+"""
+
+
+# What Java writes when it starts, before our configuration of its log holds.
+JAVA_BEGINS = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level")
+
 
 class Interrupted(BaseException):
     """Dagster's interrupt: no Exception."""
@@ -111,6 +151,9 @@ def test_another_signal_is_no_sigterm(monkeypatch):
     assert ended.value.code == 130
     with pytest.raises(KeyboardInterrupt):
         ending_with(monkeypatch, KeyboardInterrupt(), signal.SIGINT)
+    with pytest.raises(SystemExit) as interrupted:
+        ending_with(monkeypatch, Interrupted(), signal.SIGINT)
+    assert interrupted.value.code == 130
 
 
 def end_waiting(*command: str) -> tuple[int, str, str]:
@@ -135,6 +178,28 @@ def test_sigterm_ends_a_process_that_waits_as_ctrl_c_does(command):
 
 def test_sigterm_ends_a_stream_that_rewrites_gold_with_one_line():
     assert end_waiting(REWRITING) == (143, "", "ended by SIGTERM\n")
+
+
+@pytest.mark.parametrize(
+    ("runner", "number"), [("dagster", signal.SIGTERM), ("dagster", signal.SIGINT), ("plain", signal.SIGTERM)]
+)
+def test_a_signal_within_a_job_of_spark_prints_no_traceback(runner, number, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAKEHOUSE_ROOT", str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUMMING, "sum", runner], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "summing\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    lines = [line for line in err.splitlines() if not line.startswith(JAVA_BEGINS)]
+    if number == signal.SIGTERM:
+        assert (process.returncode, out, lines) == (143, "", ["ended by SIGTERM"])
+    else:
+        assert (process.returncode, out, lines[1:]) == (130, "", []), err
 
 
 def test_a_stream_that_failed_ends_with_its_error_also_after_sigterm(monkeypatch, capsys):

@@ -31,7 +31,7 @@ from lakehouse_assets.cli.schema import schema_app
 from lakehouse_assets.cli.stream import stream
 from lakehouse_assets.cli.table_file import new_table_file, write_table_file
 from lakehouse_assets.cli.table_tests import run_tests
-from lakehouse_assets.cli.termination import end_by_sigterm
+from lakehouse_assets.cli.termination import INTERRUPTED, end_by_sigterm
 from lakehouse_assets.cli.verify import verify
 from lakehouse_assets.cli.worker import worker_app
 from lakehouse_assets.errors import ConfigError, LakehouseError, RefusedError, SourceError
@@ -232,7 +232,8 @@ def _end_with(error: BaseException) -> NoReturn:
     if isinstance(error, LakehouseError):
         _exit_with(error)
     if not isinstance(error, Exception):
-        raise error
+        # Dagster has an interrupt of its own for Ctrl-C.
+        raise error if isinstance(error, (SystemExit, KeyboardInterrupt)) else SystemExit(INTERRUPTED)
     if (ours := _as_disk_error(error)) is not None:
         _exit_with(ours)
     from lakehouse_assets.measures.error_text import as_evidence_error, masked_text

@@ -137,10 +137,20 @@ def open_dagster(settings: Settings) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def stop_own_spark() -> Iterator[None]:
-    """Stop the session that starts within, at the end. An earlier session belongs to somebody else, and stays."""
+    """Stop the session that starts within, at the end; after an interrupt, without a line of its Java. An earlier session
+    belongs to somebody else, and stays.
+    """
     before = _session()
     try:
         yield
+    except Exception:
+        raise
+    except BaseException:
+        if before is None and _session() is not None:
+            from lakehouse_assets.storage.session_reset import end_jobs
+
+            end_jobs()
+        raise
     finally:
         after = _session()
         if before is None and after is not None:
@@ -155,7 +165,8 @@ def _session() -> Any:
     from pyspark.sql import SparkSession
 
     try:
-        return SparkSession.getActiveSession()
+        # After an interrupt, Java's thread is another one, which has no active session.
+        return SparkSession.getActiveSession() or SparkSession._instantiatedSession
     except (OSError, Py4JError):
         return None
 

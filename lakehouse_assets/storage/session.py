@@ -6,8 +6,11 @@ within a block (session_properties).
 
 import os
 import re
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from lakehouse_assets.storage import jars
 from lakehouse_assets.storage.java import JAVA_OPTIONS, class_archive_option, require_java
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.log_store import JAR, log_store_properties
+from lakehouse_assets.storage.session_reset import close_interrupted_calls
 from lakehouse_assets.storage.sql_functions import register_functions
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
@@ -131,6 +135,7 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
     """
     if SparkContext._active_spark_context is None:
         require_java()
+    close_interrupted_calls()
     for name_of_logger in QUOTING_LOGGERS:
         PySparkLogger.getLogger(name_of_logger).disabled = True
     builder = SparkSession.builder.master(settings.spark_master).appName(name)
@@ -138,7 +143,8 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
     is_own = settings.spark_conf is not None and JAVA_OPTIONS in _read_properties(settings.spark_conf)
     for key, value in ours.items():
         builder = builder.config(key, f"{value} {java_options}".strip() if key == JAVA_OPTIONS and not is_own else value)
-    session = builder.getOrCreate()
+    with _own_handler_of_ctrl_c():
+        session = builder.getOrCreate()
     # Java logs by our file, even if a person's properties or another starter of the JVM set other options.
     jvm: Any = session.sparkContext._jvm
     jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.net.URI(LOG4J.as_uri()))
@@ -147,6 +153,19 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
     if settings.is_leased:
         guards.announce_guards(settings)
     return session
+
+
+@contextmanager
+def _own_handler_of_ctrl_c() -> Iterator[None]:
+    """Keep the process's handler of Ctrl-C. PySpark's own cancels all jobs, by a call to Java from within the call that it
+    interrupts: Python refuses that in the middle of a read, and prints tracebacks.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 if __name__ == "__main__":

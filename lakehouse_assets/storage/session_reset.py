@@ -1,18 +1,26 @@
 """One Spark session a run in a process that stays: nothing of a run is left for the next one.
 
-Belongs here: a session of a run's own, and giving back what it left in Spark. Does not: a session's properties (session), or
-whose turn it is (orchestration/workers).
+Belongs here: a session of a run's own, giving back what it left in Spark, and what an interrupt leaves. Does not: a session's
+properties (session), or whose turn it is (orchestration/workers).
 """
 
 import ctypes
 import gc
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+END_SECONDS = 5.0
+# As py4j logs it, with a traceback, by the root logger.
+INTERRUPT_OF_PY4J = "KeyboardInterrupt while sending command."
+_send = ClientServerConnection.send_command
 
 
 @contextmanager
@@ -61,6 +69,44 @@ def give_memory_back(session: SparkSession) -> None:
     gc.collect()
     with suppress(OSError, AttributeError):  # of glibc alone
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def close_interrupted_calls() -> None:
+    """Let a call to Java that an interrupt breaks off close its connection. Its answer is still to come: the next call of the
+    thread would wait for it, and take it for its own. The interrupt is raised, and py4j no longer logs it as an error.
+    """
+    ClientServerConnection.send_command = _send_or_close  # type: ignore[reportAttributeAccessIssue]
+    logging.getLogger().addFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return record.msg != INTERRUPT_OF_PY4J
+
+
+def _send_or_close(connection: ClientServerConnection, command: str) -> Any:
+    try:
+        return _send(connection, command)
+    except Exception:
+        raise  # py4j closes it
+    except BaseException:
+        connection.close()
+        raise
+
+
+def end_jobs() -> None:
+    """Cancel this process's jobs, and wait a few seconds for their tasks. Java would log an error of each task that still runs
+    when the session stops; it logs nothing from now on.
+    """
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    with suppress(Exception):  # a Java that has died has no task either
+        context.setLogLevel("OFF")
+        context.cancelAllJobs()
+        java: Any = context._jsc
+        end = time.monotonic() + END_SECONDS
+        while time.monotonic() < end and any(each.numRunningTasks() for each in java.sc().statusTracker().getExecutorInfos()):
+            time.sleep(0.05)
 
 
 def kill_java() -> None:

@@ -69,7 +69,7 @@ class World:
         self.turn: Callable[[], None] = self.service.stopping.set
         monkeypatch.setattr(TableStream, "take_turn", lambda stream, *_: self.take_turn(stream))
         monkeypatch.setattr(stream_service, "report_windows", lambda *arguments: self.reports.append(arguments[2].spec.name))
-        monkeypatch.setattr(stream_service, "_start_spark", lambda _: self.java)
+        monkeypatch.setattr(stream_service, "build_session", lambda _: self.java)
         monkeypatch.setattr(stream_service, "session_of_one_run", session_of_one_run)
         monkeypatch.setattr(stream_service, "_become_new_process", self.restart)
 
@@ -167,7 +167,7 @@ class Processes:
         monkeypatch.setattr(TableStream, "_take", lambda stream, *_: self.take(stream))
         monkeypatch.setattr(stream_service, "report_windows", lambda *_: None)
         monkeypatch.setattr(stream_service, "LOOK_SECONDS", 0)
-        monkeypatch.setattr(stream_service, "_start_spark", lambda _: world.java)
+        monkeypatch.setattr(stream_service, "build_session", lambda _: world.java)
         monkeypatch.setattr(stream_service, "session_of_one_run", session_of_one_run)
         monkeypatch.setattr(stream_service, "_become_new_process", world.restart)
         monkeypatch.setattr(TableStream, "limit_to_waiting", lambda stream, _: setattr(stream, "left", 5))

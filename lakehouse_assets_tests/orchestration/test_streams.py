@@ -5,7 +5,6 @@ Belongs here: the service without its loop. Does not: windows (pipeline/test_str
 
 import logging
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,7 +26,6 @@ from lakehouse_assets.orchestration.dagster_internals import write_cursors
 from lakehouse_assets.orchestration.healing.overdue import report_overdue
 from lakehouse_assets.orchestration.healing.overdue_streams import FINE
 from lakehouse_assets.orchestration.streams import report
-from lakehouse_assets.orchestration.streams import service as stream_service
 from lakehouse_assets.orchestration.streams.recorded_report import read_report, record_error, record_lag
 from lakehouse_assets.orchestration.streams.report import report_windows
 from lakehouse_assets.orchestration.streams.service import StreamService
@@ -88,17 +86,6 @@ def test_what_is_to_be_taken_once_and_ends_before_is_a_failure(tmp_path, instanc
     service._load_again()
     assert service._is_done()
     assert str(joined_error(service.failures)).startswith("readings: its stream ends: it has a mistake")
-
-
-def test_a_new_session_leaves_the_handler_of_ctrl_c(tmp_path, monkeypatch):
-    """As PySpark's context does, whose handler cancels all jobs."""
-    handler = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(stream_service, "build_session", lambda _: signal.signal(signal.SIGINT, signal.SIG_IGN))
-    try:
-        stream_service._start_spark(lake_settings(tmp_path))
-        assert signal.getsignal(signal.SIGINT) == handler
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def observations(instance: dg.DagsterInstance, spec: TableSpec) -> int:

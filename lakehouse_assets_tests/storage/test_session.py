@@ -1,9 +1,11 @@
 """The session's properties: what a local master has that another has not, and what a user's own file overrides.
 
-Belongs here: which properties are given. Does not: what Spark does by them (the other rooms' tests run on them).
+Belongs here: which properties are given, and whose handler of Ctrl-C stays. Does not: what Spark does by them (the other
+rooms' tests run on them).
 """
 
 import os
+import signal
 
 import pytest
 from pyspark import SparkContext
@@ -20,6 +22,17 @@ def before_java(monkeypatch, tmp_path):
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     (tmp_path / "local.jar").touch()
     monkeypatch.setattr(jars, "JARS_FOR_LOCAL", tmp_path)
+
+
+def test_a_new_session_leaves_the_handler_of_ctrl_c():
+    """PySpark's context sets one that cancels all jobs, from within the call to Java that it interrupts."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with session._own_handler_of_ctrl_c():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGINT) == handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.usefixtures("before_java")

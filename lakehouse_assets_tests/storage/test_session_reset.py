@@ -1,6 +1,15 @@
 """A session of one run in a process that stays: what it leaves in Spark is not there for the next one."""
 
-from lakehouse_assets.storage.session_reset import give_memory_back, session_of_one_run
+import signal
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.clientserver import ClientServerConnection, JavaClient, JavaParameters, PythonParameters
+
+from lakehouse_assets.storage.session_reset import close_interrupted_calls, give_memory_back, session_of_one_run
 from lakehouse_assets_tests.support import FOR_THREE_ROWS
 
 PROPERTY = "spark.sql.shuffle.partitions"
@@ -63,3 +72,37 @@ def test_a_table_that_was_replaced_by_other_files_is_read_anew(spark, tmp_path):
     (other / "2").rename(table)
     with session_of_one_run(spark) as second:
         assert second.read.format("delta").load(table).count() == 2
+
+
+class Interrupted(BaseException):
+    """Dagster's interrupt: no KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize("error", [Interrupted, KeyboardInterrupt])
+def test_an_interrupted_call_closes_its_connection_and_is_no_logged_error(error, monkeypatch, caplog):
+    """Of a Java that never answers. The call after it has a connection of its own."""
+    monkeypatch.setattr(ClientServerConnection, "send_command", ClientServerConnection.send_command)
+    close_interrupted_calls()
+
+    def interrupt(*_: object) -> None:
+        raise error
+
+    before, main_thread = signal.signal(signal.SIGINT, interrupt), threading.get_ident()
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as java:
+            properties: Any = SimpleNamespace(pool=None)
+            client = JavaClient(JavaParameters(port=java.getsockname()[1]), PythonParameters(), properties)
+            connections: list[socket.socket] = []
+            errors: list[object] = []
+            for _ in range(2):
+                threading.Timer(0.2, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+                with pytest.raises(error) as raised:
+                    client.send_command("x\n")
+                errors.append(raised)  # while it is handled, the connection is in its frames
+                java.settimeout(5)
+                connections.append(java.accept()[0])
+            assert [each.recv(100) for each in connections] == [b"x\n", b"x\n"]
+            assert connections[0].recv(100) == b"", "closed"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not caplog.records

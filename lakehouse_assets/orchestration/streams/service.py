@@ -6,7 +6,6 @@ told (report).
 
 import logging
 import os
-import signal
 import sys
 import threading
 import uuid
@@ -70,7 +69,7 @@ class StreamService:
         self._load_streams()
         if self._is_done():
             return  # no source answers, or there is none: no Java is needed for that
-        base = _start_spark(self.settings)
+        base = build_session(self.settings)
         while not self.stopping.is_set() and not self._is_done():
             if not self.available_now and (dependencies.code_changed() or not _java_answers(base)):
                 self._close()
@@ -255,15 +254,6 @@ class StreamService:
 def _is_over(stream: TableStream) -> bool:
     """Whether what waited at the beginning has been taken."""
     return stream.left == 0 and stream.is_complete
-
-
-def _start_spark(settings: Settings) -> SparkSession:
-    """Return a new session. The process's handler of Ctrl-C stays: PySpark's own would break off the window under way."""
-    handler = signal.getsignal(signal.SIGINT)
-    session = build_session(settings)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
-    return session
 
 
 def _java_answers(session: SparkSession) -> bool:
