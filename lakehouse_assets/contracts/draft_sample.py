@@ -1,4 +1,4 @@
-"""The first rows of a landed file, for a first `defs.yaml`: CSV and JSON lines in UTF-8 or Latin-1, and Parquet.
+"""The first rows of a landed file, for a first `defs.yaml`: CSV in UTF-8, Latin-1 or Windows-1252, JSON lines, and Parquet.
 
 Belongs here: reading a file's beginning as texts. Does not: guesses from it (draft, draft_values).
 """
@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ SAMPLE = 1000
 DELIMITERS = ",;\t|"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 JSON = (".json", ".jsonl", ".ndjson")
-LATIN = "iso-8859-1"
+LATIN, WINDOWS = "iso-8859-1", "windows-1252"
+CONTROLS = re.compile(r"[\x80-\x9f]")
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError, ValueError, AttributeError, RecursionError, csv.Error)
 BINARY = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
@@ -40,11 +42,21 @@ class DraftSample(NamedTuple):
     @property
     def encoding_advice(self) -> str:
         """Return what was guessed of the encoding; "" of UTF-8."""
-        if self.options.get("encoding") != LATIN:
+        encoding = self.options.get("encoding")
+        if encoding == WINDOWS:
+            return f"the file is not UTF-8, and has characters of {WINDOWS}, such as € or „; check them, and umlauts"
+        if encoding != LATIN:
             return ""
-        windows = any("\x80" <= character <= "\x9f" for row in self.rows for value in row.values() for character in value)
-        of_windows = "; it has characters of Windows-1252 (such as € or „): convert the files to UTF-8 to keep these"
-        return f"the file is not UTF-8, and {LATIN} reads any file; check umlauts and accents{of_windows if windows else ''}"
+        others = f"with € or „ in other files, write {WINDOWS}"
+        if self.has_controls:
+            others = "it has control characters, as texts of another encoding have here: convert such files to UTF-8"
+        return f"the file is not UTF-8, and {LATIN} reads any file; check umlauts and accents; {others}"
+
+    @property
+    def has_controls(self) -> bool:
+        """Whether a name or a value has a control character of Latin-1, in whose place Windows-1252 has €, „ and others."""
+        texts = itertools.chain(self.names, *(row.values() for row in self.rows))
+        return any(CONTROLS.search(text) for text in texts)
 
 
 def read_sample(file: Path) -> DraftSample:
@@ -60,7 +72,11 @@ def read_sample(file: Path) -> DraftSample:
             sample = _text_sample(file, LATIN)
             if any(BINARY.search(text) for row in sample.rows for cell in row.items() for text in cell):
                 raise ValueError("it is no text; convert it to UTF-8") from None
-            sample.options["encoding"] = LATIN
+            encoding = LATIN
+            if sample.has_controls:
+                with suppress(UnicodeError):
+                    sample, encoding = _text_sample(file, WINDOWS), WINDOWS
+            sample.options["encoding"] = encoding
     except UNREADABLE as error:
         raise ConfigError(f"--from {file}: it cannot be read as UTF-8 or {LATIN} CSV, or as JSON lines: {error}") from None
     if not sample.names:

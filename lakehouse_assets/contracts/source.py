@@ -24,6 +24,7 @@ ENCODINGS = {
     **dict.fromkeys(("utf-8", "utf8", "utf-8-sig"), "utf-8"),
     **dict.fromkeys(("us-ascii", "ascii"), "us-ascii"),
     **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin-1", "latin1"), "iso-8859-1"),
+    **dict.fromkeys(("windows-1252", "windows1252", "cp1252", "cp-1252"), "windows-1252"),
 }
 
 # What a file's content is read by, besides its format.
@@ -96,7 +97,7 @@ class FilesSource(SourceKind):
     """What is between groups of three digits of a number, such as `.` in `1.013,8`: a point, comma, apostrophe, underscore or
     space. A number without it is read, too. One with a group of another size fails its cast. CSV and `fixed` only."""
     encoding: str = "utf-8"
-    """`utf-8`, `us-ascii` or `iso-8859-1`."""
+    """`utf-8`, `us-ascii`, `iso-8859-1` or `windows-1252`."""
     delimiter: str = ","
     """One character."""
     quote: str = '"'
@@ -160,7 +161,10 @@ class FilesSource(SourceKind):
         name = ENCODINGS.get(value.lower().replace("_", "-"))
         if name is None:
             encodings = ", ".join(sorted(set(ENCODINGS.values())))
-            raise ValueError(f"encoding {value!r} is not one of {encodings}; convert the files before they land")
+            raise ValueError(
+                f"encoding {value!r} is not one of {encodings}; convert the files before they land, as by"
+                f" `iconv -f {value} -t utf-8`"
+            )
         return name
 
     @model_validator(mode="after")
@@ -168,6 +172,8 @@ class FilesSource(SourceKind):
         for name, character in (("delimiter", self.delimiter), ("quote", self.quote)):
             if len(character) != 1 or character in "\r\n\0":
                 raise ValueError(f"{name} {character!r} must be one character, and no line break")
+            if self.encoding == "windows-1252" and not character.encode(self.encoding, "ignore"):
+                raise ValueError(f"{name} {character!r} is no character of {self.encoding}")
         if self.delimiter == self.quote:
             raise ValueError(f"delimiter and quote are both {self.quote!r}")
         if self.format == "json" and self.encoding != "utf-8":

@@ -24,6 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.sources.base import find_name_problem
+from lakehouse_assets.sources.charset import as_spark_reads, as_written, spark_encoding
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS
 from lakehouse_assets.sources.landing import Landing
 
@@ -95,11 +96,12 @@ Scanned = tuple[DataFrame, Column, list[Column], Column]
 
 
 def _scan_lines(spark: SparkSession, paths: Sequence[str], header: Header, source: FilesSource) -> Scanned:
-    corrupt = f"{header.line} (corrupt)"
-    options = SCAN | {"sep": NO_SEPARATOR, "quote": "", "encoding": source.encoding, "columnNameOfCorruptRecord": corrupt}
-    raw = spark.read.options(**options).schema(_strings([header.line, corrupt])).csv(list(paths))
+    column, encoding = as_spark_reads(header.line, source.encoding), spark_encoding(source.encoding)
+    corrupt = f"{column} (corrupt)"
+    options = SCAN | {"sep": NO_SEPARATOR, "quote": "", "encoding": encoding, "columnNameOfCorruptRecord": corrupt}
+    raw = spark.read.options(**options).schema(_strings([column, corrupt])).csv(list(paths))
     # A line that has even the separator that no text has is in the corrupt column as it stands.
-    line = F.coalesce(F.col(identifier(corrupt)), F.col(identifier(header.line)))
+    line = as_written(F.coalesce(F.col(identifier(corrupt)), F.col(identifier(column))), source.encoding)
     lines = raw.select(raw.metadataColumn("_metadata").getField("file_path").alias("_file"), line.alias("_line"))
     cells = [f"c{index}" for index in range(len(header.names))]
     schema = ", ".join(f"{name} string" for name in [*cells, "mark", "bad"])
@@ -126,17 +128,19 @@ def _is_plain(line: Column, source: FilesSource) -> Column:
 
 
 def _scan_records(spark: SparkSession, paths: Sequence[str], header: Header, source: FilesSource) -> Scanned:
-    corrupt = "corrupt"
-    while corrupt in [name.lower() for name in header.names]:
+    names, corrupt = [as_spark_reads(name, source.encoding) for name in header.names], "corrupt"
+    while corrupt in [name.lower() for name in names]:
         corrupt += "_"
-    options = SCAN | _quoting(source) | {"encoding": source.encoding, "multiLine": "true", "columnNameOfCorruptRecord": corrupt}
+    quoting = {key: as_spark_reads(value, source.encoding) for key, value in _quoting(source).items()}
+    options = SCAN | quoting | {"multiLine": "true", "columnNameOfCorruptRecord": corrupt}
+    options["encoding"] = spark_encoding(source.encoding)
     options["unescapedQuoteHandling"] = "RAISE_ERROR"  # quotes that do not pair would put rows into a value
-    raw = spark.read.options(**options).schema(_strings([*header.names, corrupt])).csv(list(paths))
-    cells = [f"c{index}" for index in range(len(header.names))]
+    raw = spark.read.options(**options).schema(_strings([*names, corrupt])).csv(list(paths))
+    cells = [f"c{index}" for index in range(len(names))]
     rows = raw.select(
         raw.metadataColumn("_metadata").getField("file_path").alias("_file"),
-        F.col(identifier(corrupt)).alias("_bad"),
-        *[F.col(identifier(name)).alias(cell) for name, cell in zip(header.names, cells, strict=True)],
+        as_written(F.col(identifier(corrupt)), source.encoding).alias("_bad"),
+        *[as_written(F.col(identifier(name)), source.encoding).alias(cell) for name, cell in zip(names, cells, strict=True)],
     )
     text = F.coalesce(F.col("_bad"), F.concat_ws(source.delimiter, *cells))
     return rows, text, [F.col(cell) for cell in cells], F.col("_bad").isNull()

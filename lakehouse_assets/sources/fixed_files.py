@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.contracts.fixed_width import line_width
 from lakehouse_assets.contracts.source import FilesSource
+from lakehouse_assets.sources.charset import LATIN, WINDOWS, as_written
 from lakehouse_assets.sources.file_scans import SCAN_OPTIONS
 
 
@@ -23,8 +24,9 @@ def read_fixed_rows(spark: SparkSession, paths: Sequence[str], source: FilesSour
     raw = spark.read.options(**SCAN_OPTIONS).text(list(paths))
     lines = raw.select(raw.metadataColumn("_metadata").getField("file_path").alias("_file"), "value")
     lines = lines.where(F.octet_length("value") > 0)
-    if source.encoding == "iso-8859-1":
-        line, decoded = F.decode(F.col("value").cast("binary"), "ISO-8859-1"), F.lit(True)
+    if source.encoding in (LATIN, WINDOWS):
+        line = as_written(F.decode(F.col("value").cast("binary"), LATIN), source.encoding)
+        decoded = ~F.contains(line, F.lit("\ufffd"))
     else:
         # A byte order mark; bytes that are no UTF-8 stay as they are, until they are judged.
         line = F.expr("CASE WHEN startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END")

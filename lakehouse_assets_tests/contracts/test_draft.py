@@ -377,13 +377,23 @@ def test_a_european_csv_shows_encoding_marks_and_formats(tmp_path):
         "gebucht_am": ("timestamp", "dd.MM.yyyy HH:mm"), "datum": ("date", "dd.MM.yyyy"),
     }  # fmt: skip
     assert "decimal: numbers are read with decimal ',', thousands '.', guessed; check it" in advice
-    assert "encoding: the file is not UTF-8, and iso-8859-1 reads any file; check umlauts and accents" in advice
+    checks = "check umlauts and accents; with € or „ in other files, write windows-1252"
+    assert f"encoding: the file is not UTF-8, and iso-8859-1 reads any file; {checks}" in advice
     assert "format: gebucht_am is read as dd.MM.yyyy HH:mm; datum is read as dd.MM.yyyy" in advice
 
 
-def test_characters_of_windows_are_noted(tmp_path):
-    _, _, advice = draft(tmp_path, "2024-05-01.csv", "id,price\n1,5 €\n".encode("cp1252"))
-    assert any("characters of Windows-1252" in line for line in advice)
+@pytest.mark.parametrize("content", ["id,Preis €\n1,5\n", "id,Preis\n1,5 €\n"])
+def test_characters_of_windows_in_names_and_values_show_the_encoding(tmp_path, content):
+    spec, text, advice = draft(tmp_path, "2024-05-01.csv", content.encode("cp1252"))
+    assert spec.source.encoding == "windows-1252"
+    assert ("€" in text) == ("€" in content.splitlines()[0])
+    assert any("has characters of windows-1252" in line for line in advice)
+
+
+def test_control_characters_that_windows_does_not_have_are_noted(tmp_path):
+    spec, _, advice = draft(tmp_path, "2024-05-01.csv", "id,Käufer\n1,ü\n".encode("cp850"))
+    assert spec.source.encoding == "iso-8859-1"
+    assert any("it has control characters" in line for line in advice)
 
 
 @pytest.mark.parametrize(

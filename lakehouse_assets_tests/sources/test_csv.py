@@ -86,6 +86,25 @@ def test_wrong_bytes_in_the_body(read) -> None:
     assert rows(read("a,b\né,2\n", encoding="us-ascii"), "_corrupt_record") == [("\ufffd\ufffd,2",)]
 
 
+@pytest.mark.parametrize("multiline", [False, True])
+def test_windows_1252_in_names_and_values_and_bytes_that_it_lacks(read, multiline: bool) -> None:
+    text = 'Preis €,“n…”\n5 €,–\n"„x“, y…",ŸŠ\n'.encode("cp1252")
+    extraction = read(text + b"\x81,z\n\xe9,\x9f\n", encoding="windows-1252", multiline=multiline)
+    assert extraction.problems == {}
+    assert rows(extraction, "Preis_x20_€", "“n…”", "_corrupt_record") == sorted(
+        [("5 €", "–", None), ("„x“, y…", "ŸŠ", None), (None, None, "\ufffd,z"), ("é", "Ÿ", None)], key=repr
+    )
+
+
+def test_windows_1252_with_a_quote_of_its_own_and_a_header_that_it_lacks(read) -> None:
+    keys = {"encoding": "windows-1252", "multiline": True, "quote": "‰", "delimiter": "¦"}
+    extraction = read("a¦b\n‰x\n¦‰¦€\n".encode("cp1252"), **keys)
+    assert rows(extraction, "a", "b", "_corrupt_record") == [("x\n¦", "€", None)]
+    assert "the name of column 1 cannot be decoded: the file has another encoding" in str(
+        read(b"a\x81,b\n1,2\n", encoding="windows-1252").problems
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "value"),
     [

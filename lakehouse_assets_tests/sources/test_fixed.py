@@ -55,6 +55,8 @@ def test_a_line_of_another_width_is_kept_with_the_reason(spark: SparkSession, tm
     ("encoding", "content", "expected"),
     [
         ("iso-8859-1", "0001Zo\xeb   xx 1.50\n".encode("latin-1"), ("Zoë", None)),
+        ("windows-1252", "0001Zoë€“–xx 1.50\n".encode("cp1252"), ("Zoë€“–", None)),
+        ("windows-1252", b"0001Zo\x81   xx 1.50\n", (None, "a line that is not windows-1252: 0001Zo\ufffd   xx 1.50")),
         ("utf-8", "0001Zo\xeb   xx 1.50\n".encode("latin-1"), (None, "a line that is not utf-8: 0001Zo\ufffd   xx 1.50")),
         ("us-ascii", "0001Zoë   xx 1.50\n".encode(), (None, "a line that is not us-ascii: 0001Zoë   xx 1.50")),
         ("us-ascii", b"0001Zoe   xx 1.50\n", ("Zoe", None)),

@@ -112,7 +112,12 @@ def test_a_cadence_finer_than_the_names_is_refused() -> None:
 
 def test_spellings_of_encodings() -> None:
     assert [csv_source(encoding=e).encoding for e in ("UTF8", "latin-1", "ascii")] == ["utf-8", "iso-8859-1", "us-ascii"]
+    assert [csv_source(encoding=e).encoding for e in ("windows-1252", "CP1252")] == ["windows-1252"] * 2
     assert json_source().encoding == "utf-8"
+    with pytest.raises(ValueError, match="delimiter '→' is no character of windows-1252"):
+        csv_source(encoding="windows-1252", delimiter="→")
+    with pytest.raises(ValueError, match="as by `iconv -f cp1250 -t utf-8`"):
+        csv_source(encoding="cp1250")
 
 
 @given(AWKWARD)
