@@ -1,6 +1,7 @@
 """Fixtures that every room may use: one Spark session per test process, places of a test's own."""
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,6 +21,10 @@ from lakehouse_assets_tests.e2e.database_servers import H2, JARS_OF_H2
 from lakehouse_assets_tests.e2e.servers import fetched_jars
 from lakehouse_assets_tests.slices import SLICE_SECONDS, draw
 from lakehouse_assets_tests.support import BOTH_COMPILERS, FAST_COMPILER, FOR_THREE_ROWS, PROJECT_ROOT, as_for_users
+
+# A shell lets what it starts in the background ignore Ctrl-C. The processes of the tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def fetch_jars_of_sources() -> None:

@@ -30,6 +30,9 @@ class Interrupter:
 
     def start(self) -> None:
         """Begin to listen. To be called by the main thread."""
+        # It interrupts this thread by SIGINT, which a daemon that a shell started in the background passes on as ignored.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=self._watch, name="interrupter", daemon=True).start()
 
     def wait(self, seconds: float) -> bool:

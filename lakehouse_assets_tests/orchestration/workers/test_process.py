@@ -4,6 +4,7 @@ Belongs here: the facts that it asks for its reason. Does not: the reason (test_
 """
 
 import os
+import signal
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 from lakehouse_assets.orchestration import dagster_runs
 from lakehouse_assets.orchestration.workers import process
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerFolder, WorkerLimits, WorkerStart
+from lakehouse_assets.orchestration.workers.interrupter import Interrupter
 from lakehouse_assets.orchestration.workers.pool import WorkerPool
 from lakehouse_assets.orchestration.workers.presence import announce
 from lakehouse_assets.orchestration.workers.process import WorkerProcess
@@ -40,6 +42,17 @@ def test_a_worker_stays_while_the_process_that_gave_it_runs_does(worker):
 def test_a_worker_ends_when_its_folder_is_gone(worker):
     worker.folder.delete()
     assert worker._ends()
+
+
+def test_a_worker_of_a_daemon_in_the_background_can_be_interrupted(worker, monkeypatch):
+    """A shell lets what it starts in the background ignore Ctrl-C, and that is inherited."""
+    monkeypatch.setattr(Interrupter, "_watch", lambda _: None)
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        worker.interrupter.start()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_a_worker_is_warm_once_spark_has_started(worker, monkeypatch, settings):
