@@ -57,7 +57,7 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     if spec.key and has_none_of(files, extents, spec):
         _append(run, plan, alive, staged)
         return
-    if not deletes and not plan.kept_columns and _merge_few(run, plan, newest):
+    if not plan.kept_columns and _merge_few(run, plan, rows, newest):
         return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_staged = rows is newest and len(plan.touched) == 1
@@ -77,9 +77,11 @@ def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
     return set_session_property(session, HOLD_SOURCE, "none")
 
 
-def _merge_few(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame) -> bool:
-    """Merge these rows without Spark, and return whether that was done."""
-    return merge_few(rows, run.path("silver"), plan.rows_published, run.spec.silver_key, total_order(run.spec.last_modified))
+def _merge_few(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, newest: DataFrame) -> bool:
+    """Merge these rows in this process, and return whether that was done. ``newest``: the staged rows that they are some of."""
+    spec, deletes = run.spec, "_gone" if run.spec.extraction.delete_when else None
+    key, order_of_rows = spec.silver_key, total_order(spec.last_modified)
+    return merge_few(rows, run.path("silver"), plan.rows_published, key, order_of_rows, deletes, newest.inputFiles())
 
 
 def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:

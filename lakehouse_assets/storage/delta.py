@@ -59,13 +59,13 @@ def snapshot(path: str, number: int | None = None) -> Snapshot:
 
 def has_few_rows(path: str, number: int | None = None) -> bool:
     """Whether a table has at most ``FEW_ROWS`` rows, by the statistics of its files. No JVM."""
-    return exists(path) and are_few(files_of(open_table(path, number)))
+    return exists(path) and are_few(files_of(open_table(path, number)), FEW_ROWS)
 
 
-def are_few(files: pa.Table) -> bool:
-    """Whether these files of a log have at most ``FEW_ROWS`` rows, by their statistics."""
+def are_few(files: pa.Table, most: int) -> bool:
+    """Whether these files of a log have at most so many rows, by their statistics."""
     rows = _count_rows(files)
-    return rows is not None and rows <= FEW_ROWS
+    return rows is not None and rows <= most
 
 
 def version(path: str) -> int:

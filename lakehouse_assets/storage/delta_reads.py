@@ -52,7 +52,7 @@ def read_version(spark: SparkSession, path: str, version: int) -> DataFrame:
         table = delta.open_table(path, version)
         files = delta.files_of(table)
         # Of more rows, Spark reads the log: it has the bounds by which files are left out.
-        if not table.metadata().partition_columns and delta.are_few(files):
+        if not table.metadata().partition_columns and delta.are_few(files, delta.FEW_ROWS):
             rows = _by_names(spark, path, table, files["path"].to_pylist())
             if rows is not None:
                 return rows

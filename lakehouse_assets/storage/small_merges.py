@@ -1,7 +1,9 @@
-"""Few rows merged into a small Delta table on a disk without a MERGE of Spark, which takes one or two seconds.
+"""A batch merged into a Delta table on a disk without a MERGE of Spark, where both fit into this process's memory.
 
-Belongs here: which tables and rows may be merged so, the rows, and the commit. Does not: rows of new keys alone (small_writes),
-or other MERGEs (pipeline/silver_merge).
+Belongs here: which tables and rows may be merged so, and the commit. Does not: which rows replace which (merged_rows), rows of
+new keys alone (small_writes), or other MERGEs (pipeline/silver_merge).
+
+For Spark, a MERGE takes one or two seconds, however few rows there are, and two processor seconds for 100,000 rows.
 
 The files are written by pyarrow; the commit is one of Delta in Spark, which looks for conflicts, and which a lease fences. A
 MERGE of `deltalake` would leave texts that pyarrow cannot filter (Arrow's views), and makes no commit where no row is newer.
@@ -9,12 +11,12 @@ MERGE of `deltalake` would leave texts that pyarrow cannot filter (Arrow's views
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow import parquet
@@ -23,14 +25,17 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.adopted_files import indexed_columns, statistics_of, takes_any_file
-from lakehouse_assets.storage.delta_dataset import is_elsewhere, read_file, without_views
-from lakehouse_assets.storage.footers import has_julian_days, path_of
+from lakehouse_assets.storage.delta_dataset import is_elsewhere, without_views
+from lakehouse_assets.storage.footers import has_julian_days, path_of, read_footer
+from lakehouse_assets.storage.merged_rows import as_booleans, compare_rows, rows_to_write
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import MOST_ROWS, has_nan, leaves_columns
 
-# What the driver reads: `MOST_ROWS` rows of files with so many bytes, and of a table with so many `delta.FEW_ROWS` rows.
-MOST_BYTES, MOST_FILES = 16 << 20, 100
+# What the driver holds: at most so many rows to merge, of staged files with so many bytes before they are packed; and of a
+# table with so many rows in so many files of so many bytes, so many bytes once they are unpacked.
+MOST_MERGED, MOST_STAGED_BYTES = 100_000, 64 << 20
+MOST_TABLE_ROWS, MOST_FILES, MOST_BYTES, MOST_UNPACKED_BYTES = 1_000_000, 100, 64 << 20, 128 << 20
 # Types, as Delta names them, whose values Python compares as Spark does: of a float, 0.0 and -0.0, or NaN and NaN, are equal to
 # Spark.
 COMPARABLE = frozenset({"byte", "short", "integer", "long", "string", "date", "timestamp"})
@@ -38,70 +43,90 @@ COMPARABLE = frozenset({"byte", "short", "integer", "long", "string", "date", "t
 COPIED = COMPARABLE | {"boolean", "float", "double", "binary"}
 FEED, CHANGES = "delta.enableChangeDataFeed", "_change_data"
 OPERATION_METRICS = "spark.databricks.delta.history.metricsEnabled"
-CHANGE = pa.field("_change_type", pa.string())
-ROW, MERGED = "_row", "_merged_row"
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """``replaced``: by file, numbers of its rows that are replaced. ``newer``: the rows that replace them, in the same order.
-    ``added``: those whose key is new.
-    """
-
-    replaced: dict[int, list[int]]
-    newer: list[int]
-    added: list[int]
+class _TooLargeError(Exception):
+    """Rows take more memory than they may."""
 
 
-def merge_few(frame: DataFrame, path: str, rows: int, key: Sequence[str], order: Sequence[str | None]) -> bool:
+def merge_few(
+    frame: DataFrame,
+    path: str,
+    rows: int,
+    key: Sequence[str],
+    order: Sequence[str | None],
+    deletion_column: str | None = None,
+    staged: Sequence[str] | None = None,
+) -> bool:
     """Merge the frame's rows in one commit, and return whether that was done; if not, nothing was. A row of a new key is added,
-    that of another replaces the table's row if it is newer.
+    that of another replaces or deletes the table's row if it is newer.
 
     ``frame``: one row per key. ``rows``: how many there are at most. ``key``: columns without NULL. ``order``: columns that say
-    which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs. Raises Delta's
-    error if another program has changed the table meanwhile.
+    which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs.
+    ``deletion_column``: one that the table does not have, which says whether a row deletes its key. ``staged``: the files that
+    have the rows; None: those that the frame is read from. Raises Delta's error if another program has changed the table
+    meanwhile.
     """
-    if rows > MOST_ROWS or is_url(path) or not delta.exists(path) or not _is_of_small_files(frame):
+    if rows > MOST_MERGED or is_url(path) or not delta.exists(path):
+        return False
+    if not _fit_into_memory(frame.inputFiles() if staged is None else staged, rows):
         return False
     table, by_order = open_to_change(path), [name for name in order if name is not None]
     files = delta.files_of(table)
-    if not _is_small(files) or not _takes_merge(table, frame.schema.jsonValue()["fields"], [*key, *by_order]):
+    own_columns = [column for column in frame.schema.jsonValue()["fields"] if column["name"] != deletion_column]
+    if not _is_small(files) or not _takes_merge(table, own_columns, [*key, *by_order]):
         return False
     dataset = delta.dataset_of(table, path)
     fragments = list(dataset.get_fragments())
     if any(has_julian_days(file.metadata) or _has_int96(file.metadata) for file in fragments):
         return False
-
-    def read(number: int, columns: Sequence[str]) -> pa.Table:
-        return without_views(read_file(fragments[number], dataset.schema, columns, None))
-
-    compared = list(dict.fromkeys([*key, *by_order]))
     try:
-        own = frame.toArrow().select(dataset.schema.names).cast(dataset.schema)
-        merged = _compare(own, [read(number, compared) for number in range(len(fragments))], key, by_order)
-    except (ValueError, OverflowError):  # bytes that are no text, and years that Python does not have, as Spark has them
+        collected = frame.toArrow()
+        own = collected.select(dataset.schema.names).cast(dataset.schema)
+        is_deletion = as_booleans(collected[deletion_column]) if deletion_column else np.zeros(own.num_rows, bool)
+        compared = list(dict.fromkeys([*key, *by_order]))
+        merged = compare_rows(own, is_deletion, _read(fragments, dataset.schema, compared), key, by_order)
+        changed = _read([fragments[number] for number in merged.files], dataset.schema, dataset.schema.names)
+    except (ValueError, OverflowError, pa.ArrowException, _TooLargeError):  # or as Arrow does not take them
         return False
     transaction = _begin(frame.sparkSession, path, table.version())
     if transaction is None:
         return False
-    replaced = {number: read(number, dataset.schema.names) for number in merged.replaced}
-    actions = _write_files(path, table, files, _files_of(own, replaced, merged))
-    _commit(frame.sparkSession, transaction, actions)
+    parts = rows_to_write(own, dict(zip(merged.files, changed, strict=True)), merged)
+    _commit(frame.sparkSession, transaction, _write_files(path, table, files, merged.files, parts))
     return True
 
 
-def _is_of_small_files(frame: DataFrame) -> bool:
-    """Whether what the frame is read from, staged files, is as small as the table has to be."""
+def _fit_into_memory(staged: Sequence[str], rows: int) -> bool:
+    """Whether so many rows of these files fit into memory."""
     try:
-        return sum(Path(path_of(file)).stat().st_size for file in frame.inputFiles()) <= MOST_BYTES
-    except OSError:  # not on a disk
+        footers = [read_footer(path_of(file)) for file in staged]
+    except (OSError, pa.ArrowException):  # not on a disk
         return False
+    parts = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
+    # A dictionary has a value once, however often it is repeated.
+    packed = any(part.column(index).has_dictionary_page for part in parts for index in range(part.num_columns))
+    return sum(part.total_byte_size for part in parts) <= MOST_STAGED_BYTES and (rows <= MOST_ROWS or not packed)
+
+
+def _read(fragments: Sequence[Any], schema: pa.Schema, columns: Sequence[str]) -> list[pa.Table]:
+    """Return these columns of some of a dataset's files. Raises _TooLargeError where they take too much memory."""
+    tables, left = [], MOST_UNPACKED_BYTES
+    for fragment in fragments:
+        batches = []
+        for batch in fragment.to_batches(schema=schema, columns=list(columns), batch_readahead=1, fragment_readahead=1):
+            left -= batch.nbytes
+            if left < 0:
+                raise _TooLargeError
+            batches.append(batch)
+        tables.append(without_views(pa.Table.from_batches(batches, pa.schema([schema.field(name) for name in columns]))))
+    return tables
 
 
 def _is_small(files: pa.Table) -> bool:
     """Whether a table has few rows in few files within its folder."""
     return (
-        delta.are_few(files)
+        delta.are_few(files, MOST_TABLE_ROWS)
         and files.num_rows <= MOST_FILES
         and sum(files["size_bytes"].to_pylist()) <= MOST_BYTES
         and not any(map(is_elsewhere, files["path"].to_pylist()))
@@ -125,62 +150,13 @@ def _has_int96(footer: parquet.FileMetaData) -> bool:
     return any(footer.schema.column(index).physical_type == "INT96" for index in range(footer.num_columns))
 
 
-def _compare(own: pa.Table, files: Sequence[pa.Table], key: Sequence[str], order: Sequence[str]) -> _Merged:
-    """Return which rows replace which. Only rows with the same key as one to merge become values of Python."""
-    wanted = own.select(key).append_column(MERGED, pa.array(range(own.num_rows), pa.int64()))
-    replaced, newer, matches = dict[int, list[int]](), list[int](), set[int]()
-    for number, rows in enumerate(files):
-        numbered = rows.select(key).append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
-        pairs = numbered.join(wanted, list(key), join_type="inner").sort_by(ROW)
-        of_table, of_own = pairs[ROW].to_pylist(), pairs[MERGED].to_pylist()
-        matches.update(of_own)
-        before, after = (_orders(_take(each, chosen), order) for each, chosen in ((rows, of_table), (own, of_own)))
-        for row, merged_row, was, is_now in zip(of_table, of_own, before, after, strict=True):
-            if is_now > was:
-                replaced.setdefault(number, []).append(row)
-                newer.append(merged_row)
-    return _Merged(replaced, newer, [row for row in range(own.num_rows) if row not in matches])
-
-
-def _orders(rows: pa.Table, order: Sequence[str]) -> list[tuple[tuple[bool, Any], ...]]:
-    """Return what orders these rows: NULL before any value."""
-    columns = [[(value is not None, value) for value in rows[name].to_pylist()] for name in order]
-    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
-
-
-def _files_of(own: pa.Table, files: Mapping[int, pa.Table], merged: _Merged) -> tuple[list[int], pa.Table, pa.Table]:
-    """Return the numbers of the files to remove, the rows to add, and the changes as a reader of the feed has them. ``files``:
-    those with rows that are replaced.
-    """
-    replaced_rows = [_take(files[number], rows) for number, rows in merged.replaced.items()]
-    rest = [_without(files[number], rows) for number, rows in merged.replaced.items()]
-    changes = [
-        *(_changed(rows, "update_preimage") for rows in replaced_rows),
-        _changed(_take(own, merged.newer), "update_postimage"),
-        _changed(_take(own, merged.added), "insert"),
-    ]
-    added = pa.concat_tables([*rest, _take(own, merged.newer), _take(own, merged.added)])
-    return list(merged.replaced), added, pa.concat_tables(changes)
-
-
-def _take(rows: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    return rows.take(pa.array(numbers, pa.int64()))
-
-
-def _without(rows: pa.Table, numbers: Collection[int]) -> pa.Table:
-    absent = {*numbers}
-    return rows.filter(pa.array([number not in absent for number in range(rows.num_rows)], pa.bool_()))
-
-
-def _changed(rows: pa.Table, kind: str) -> pa.Table:
-    return rows.append_column(CHANGE, pa.array([kind] * rows.num_rows, CHANGE.type))
-
-
 def _write_files(
-    path: str, table: DeltaTable, files: pa.Table, parts: tuple[list[int], pa.Table, pa.Table]
+    path: str, table: DeltaTable, files: pa.Table, removed: Sequence[int], parts: tuple[pa.Table, pa.Table]
 ) -> list[dict[str, Any]]:
-    """Write the files; return what a commit has to state, as Delta's log does."""
-    removed, added, changes = parts
+    """Write the files; return what a commit has to state, as Delta's log does. ``removed``: numbers of the files to remove.
+    ``parts``: the rows to add, and the changes.
+    """
+    added, changes = parts
     at = time.time_ns() // 1_000_000
     actions: list[dict[str, Any]] = []
     if added.num_rows:

@@ -203,3 +203,40 @@ def test_few_rows_are_merged_without_spark_as_many_are_by_it(spark, settings, mo
     assert merged == [few, few]
     check_fold(spark, settings, spec)
     assert findings_of(settings, spec) == []
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+def test_rows_that_delete_are_merged_without_spark_as_by_it(spark, settings, monkeypatch, few):
+    """A newer row deletes its key, an older one does not, one of an unknown key adds nothing; a key comes again."""
+    extraction = {"cadence": "daily", "start": "2024-01-01", "mode": "upsert", "delete_when": "value < 0"}
+    spec, merged = readings(extraction=extraction, checks=[]), []
+
+    def merge_few(*arguments) -> bool:
+        merged.append(few and small_merges.merge_few(*arguments))
+        return merged[-1]
+
+    monkeypatch.setattr(silver_merge, "merge_few", merge_few)
+    for day, rows in enumerate(
+        (
+            [
+                "a,1,1,2024-01-01T00:00:00Z",
+                "b,1,2,2024-01-05T00:00:00Z",
+                "c,1,3,2024-01-01T00:00:00Z",
+                "d,1,4,2024-01-01T00:00:00Z",
+            ],
+            [
+                "a,1,-1,2024-01-06T00:00:00Z",
+                "b,1,-1,2024-01-04T00:00:00Z",
+                "c,1,-1,2024-01-06T00:00:00Z",
+                "x,1,-1,2024-01-06T00:00:00Z",
+            ],
+            ["a,1,9,2024-01-07T00:00:00Z", "x,1,7,2024-01-07T00:00:00Z"],
+        ),
+        start=1,
+    ):
+        land(settings, day, rows)
+        heal(spark, settings, [day], spec)
+    assert values(settings) == {"a": 9, "b": 2, "d": 4, "x": 7}
+    assert merged == [few, few]
+    check_fold(spark, settings, spec)
+    assert findings_of(settings, spec) == []

@@ -50,13 +50,16 @@ def random_rows(rng: Random, count: int, seq: int) -> list[tuple]:
     ]
 
 
-def merge_by_spark(spark, frame, path: str) -> None:
+def merge_by_spark(spark, frame, path: str, deleting: bool = False) -> None:
     def order(prefix: str):
         return F.struct(*[F.col(f"{prefix}.{name}") for name in ORDER])
 
     same = "t.id = s.id AND t.`Ky.z-ä` = s.`Ky.z-ä`"
-    merge = SparkTable.forPath(spark, path).alias("t").merge(frame.alias("s"), same)
-    merge.whenMatchedUpdateAll(condition=order("s") > order("t")).whenNotMatchedInsertAll().execute()
+    merge, is_newer = SparkTable.forPath(spark, path).alias("t").merge(frame.alias("s"), same), order("s") > order("t")
+    if deleting:
+        merge = merge.whenMatchedDelete(condition=is_newer & F.col("s._gone"))
+    added = "NOT s._gone" if deleting else None
+    merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll(condition=added).execute()
 
 
 def literal_of(value):
@@ -72,18 +75,21 @@ def changes_of(spark, path: str, version: int) -> list[str]:
     return sorted(str(tuple(row)) for row in feed.drop("_commit_version", "_commit_timestamp").collect())
 
 
-def test_gives_what_a_merge_of_spark_gives(spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleting", [False, True], ids=["upserts", "deletions"])
+def test_gives_what_a_merge_of_spark_gives(spark, tmp_path: Path, deleting) -> None:
     """Rows, changes and properties, over merges in turn; and Spark finds each row by the statistics of its files."""
-    rng = Random(0)
+    rng, deletes = Random(0), "_gone" if deleting else None
     ours, theirs = (make_table(spark, tmp_path / name, SCHEMA, **CDF) for name in "ab")
     first = spark.createDataFrame(random_rows(rng, 20, 0), SCHEMA)
     for path in (ours, theirs):
         first.write.format("delta").mode("append").save(path)
     for seq in range(3):
         frame = spark.createDataFrame(random_rows(rng, 12, seq), SCHEMA)
+        if deleting:
+            frame = frame.withColumn("_gone", F.expr("coalesce(yes, false)"))
         with delta_writes.tag_commits(spark, '{"step": "x"}'):
-            assert merge_few(frame, ours, 12, KEY, ORDER)
-        merge_by_spark(spark, frame, theirs)
+            assert merge_few(frame, ours, 12, KEY, ORDER, deletes)
+        merge_by_spark(spark, frame, theirs, deleting)
         assert rows_of(spark, ours) == rows_of(spark, theirs)
         assert changes_of(spark, ours, seq + 2) == changes_of(spark, theirs, seq + 2)
     assert delta.properties(ours) == delta.properties(theirs) and delta.schema_types(ours) == delta.schema_types(theirs)
@@ -162,16 +168,18 @@ def test_spark_merges_into_tables_that_are_not_plain_or_large(spark, tmp_path: P
     def merged(path: str, rows=frame, count: int = 1) -> bool:
         return merge_few(rows, path, count, ["id"], ["at"])
 
-    assert not merged(plain, count=small_merges.MOST_ROWS + 1) and not merged(str(tmp_path / "absent"))
+    assert not merged(plain, count=small_merges.MOST_MERGED + 1) and not merged(str(tmp_path / "absent"))
     assert not merged(plain, frame.withColumn("more", F.lit(1))) and not merged(plain, frame.select("id", "at"))
     assert not any(map(merged, (partitioned, constrained, vectors)))
     clone = str(tmp_path / "clone")
     spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{plain}`")
     assert not merged(clone)
-    for module, name in ((delta, "FEW_ROWS"), (small_merges, "MOST_BYTES"), (small_merges, "MOST_FILES")):
+    staged = str(tmp_path / "staged")
+    frame.write.parquet(staged)
+    for name in ("MOST_TABLE_ROWS", "MOST_FILES", "MOST_BYTES", "MOST_UNPACKED_BYTES", "MOST_STAGED_BYTES"):
         with monkeypatch.context() as patch:
-            patch.setattr(module, name, 0)
-            assert not merged(plain), name
+            patch.setattr(small_merges, name, 0)
+            assert not merged(plain, spark.read.parquet(staged)), name
     assert merged(plain)
 
 
@@ -215,13 +223,38 @@ def test_a_table_that_another_program_changes_meanwhile_is_left_to_spark_or_stop
     assert [row["id"] for row in spark.read.format("delta").load(path).collect()] == [3]
 
 
-def test_bytes_that_are_no_text_are_copied_and_not_compared(spark, tmp_path):
-    path = make_table(spark, tmp_path / "t", "id string, at timestamp, t string")
-    rows = spark.createDataFrame([("a", AT)], "id string, at timestamp")
-    latin, later = F.expr("cast(x'e9' as string)").alias("t"), F.expr("at + interval 1 day")
-    for number in range(2):
-        assert merge_few(rows.select("id", F.expr(f"at + interval {number} day").alias("at"), latin), path, 1, ["id"], ["at"])
-    assert spark.read.format("delta").load(path).selectExpr("hex(t)").first()[0] == "E9"
-    frame = rows.select(latin.alias("id"), later.alias("at"), latin.alias("t"))
-    frame.write.format("delta").mode("append").save(path)
-    assert not merge_few(frame, path, 1, ["id"], ["t"])
+def test_bytes_that_are_no_text_are_copied_and_compared_as_spark_does(spark, tmp_path):
+    """By their bytes: in a key, in the order, and elsewhere."""
+    path = make_table(spark, tmp_path / "t", "id string, at timestamp, t string", **CDF)
+
+    def row(key: str, text: str):
+        columns = [F.expr(f"cast(x'{value}' as string)").alias(name) for name, value in (("id", key), ("t", text))]
+        return spark.range(1).select(columns[0], F.lit(AT).alias("at"), columns[1])
+
+    row("e9", "e9").union(row("ff", "80")).write.format("delta").mode("append").save(path)
+    for key, text in (("e9", "ff"), ("ff", "7f"), ("fe", "c3")):
+        assert merge_few(row(key, text), path, 1, ["id"], ["t"])
+    rows = spark.read.format("delta").load(path).selectExpr("hex(id)", "hex(t)").collect()
+    assert sorted(map(tuple, rows)) == [("E9", "FF"), ("FE", "C3"), ("FF", "80")]
+    first, second = "cast(x'ff' as string) > cast(x'e9' as string)", "cast(x'7f' as string) > cast(x'80' as string)"
+    assert tuple(spark.sql(f"SELECT {first}, {second}").first()) == (True, False)
+
+
+def test_moments_that_python_does_not_have_are_merged_or_left_to_spark(spark, tmp_path):
+    """As keys, in the order, and as values."""
+    far = "timestamp_micros(300000000000000000 + {})"
+    for number, (key, at) in enumerate(((far, far), (far, "timestamp_micros({})"), ("timestamp_micros({})", far))):
+        path = make_table(spark, tmp_path / f"{number}", "id timestamp, at timestamp", **CDF)
+        rows = [
+            spark.range(1).selectExpr(f"{key.format(each)} AS id", f"{at.format(each + more)} AS at")
+            for each, more in ((1, 0), (2, 5))
+        ]
+        rows[0].union(rows[1]).write.format("delta").mode("append").save(path)
+        newer = spark.range(1).selectExpr(f"{key.format(1)} AS id", f"{at.format(9)} AS at")
+        before = delta.version(path)
+        if not merge_few(newer, path, 1, ["id"], ["at"]):
+            assert delta.version(path) == before
+            continue
+        table = spark.read.format("delta").load(path)
+        assert table.where(f"at = {at.format(9)}").count() == 1 == table.where(f"at = {at.format(7)}").count()
+        assert table.count() == 2
