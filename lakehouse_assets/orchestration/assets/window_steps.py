@@ -32,7 +32,8 @@ from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUAR
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
 from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
-from lakehouse_assets.orchestration.healing.unread_windows import attempt_tags, unread_windows
+from lakehouse_assets.orchestration.healing.reading_attempts import attempt_metadata
+from lakehouse_assets.orchestration.healing.unread_windows import unread_windows, windows_still_unread
 from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
@@ -119,12 +120,13 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
         names = ", ".join(keys[:5]) + (", …" if len(keys) > 5 else "")
         why = why_nothing_arrived(settings, spec, closed, run.clock())
         raise SourceError(f"{spec.name}: {why} for {names}; they are ingested as soon as that changes")
+    unread = windows_still_unread(run)
     for key, some in windows_by_partition(spec.extraction, windows).items():
         shared = spec.extraction.shares_partitions
         metadata = bronze_partition(some, records) if shared else show.extraction_metadata(records.get(some[0]))
-        context.add_asset_metadata(metadata, asset_key=bronze, partition_key=key)
-    arrived = {"windows": len(windows), "arrived": len(records)}
-    yield dg.MaterializeResult(asset_key=bronze, metadata=arrived, tags=attempt_tags(run, windows))
+        attempt = attempt_metadata(spec) if any(window.start in unread for window in some) else {}
+        context.add_asset_metadata({**metadata, **attempt}, asset_key=bronze, partition_key=key)
+    yield dg.MaterializeResult(asset_key=bronze, metadata={"windows": len(windows), "arrived": len(records)})
 
 
 def _publish_ingested(

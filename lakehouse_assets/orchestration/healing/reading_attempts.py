@@ -1,6 +1,7 @@
 """By which keys of `source:` runs were to read their windows, and those that could not, since their files are gone.
 
-Belongs here: the tags of runs and of bronze's materializations. Does not: which windows are to be read so (unread_windows).
+Belongs here: the tags of runs, and what bronze's materializations note. Does not: which windows are to be read so
+(unread_windows).
 """
 
 import hashlib
@@ -14,13 +15,18 @@ from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.healing.source_versions import PAGE_SIZE
 
-TAG = "lakehouse/not_read_by"
+NOT_READ_BY = "lakehouse/not_read_by"
 RUN_TAG = "lakehouse/reads_by"
 
 
 def reading_tags(spec: TableSpec) -> dict[str, str]:
     """Return the tags of a requested run: today's keys, which a try of a window that is to be read by them is recognised by."""
     return {RUN_TAG: hash_of_keys(spec)}
+
+
+def attempt_metadata(spec: TableSpec) -> dict[str, str]:
+    """Return the metadata of a partition of which a run could not read a window by today's keys."""
+    return {NOT_READ_BY: hash_of_keys(spec)}
 
 
 def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[datetime]) -> set[datetime]:
@@ -36,7 +42,8 @@ def without_attempted(instance: dg.DagsterInstance, spec: TableSpec, again: set[
         latest = dg.AssetRecordsFilter(asset_key=bronze, storage_ids=[*ids.values()])
         for record in instance.fetch_materializations(latest, limit=PAGE_SIZE).records if ids else ():
             event = record.asset_materialization
-            if event is not None and (event.tags or {}).get(TAG) == todays_keys:
+            noted = event.metadata.get(NOT_READ_BY) if event else None
+            if noted is not None and noted.value == todays_keys:
                 attempted.add(record.partition_key)
     return {start for start, key in keys.items() if key not in attempted}
 

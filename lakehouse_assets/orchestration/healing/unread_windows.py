@@ -1,30 +1,28 @@
-"""Which windows bronze is to read before they are judged, and the tags of bronze where a run could not read one.
+"""Which windows bronze is to read before they are judged, and which of them a run could not read.
 
-Belongs here: these windows, as a run finds them in the logs and in bronze. Does not: what the keys and the tags are
-(reading_attempts), or what `heal status` asks without Spark (window_state).
+Belongs here: these windows, as a run finds them in the logs and in bronze. Does not: what the keys are, or where tries are
+noted (reading_attempts), or what `heal status` asks without Spark (window_state).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import dagster as dg
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
-from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.reading import windows_to_read_again
-from lakehouse_assets.orchestration.healing.reading_attempts import TAG, hash_of_keys, without_attempted
+from lakehouse_assets.orchestration.healing.reading_attempts import without_attempted
 from lakehouse_assets.pipeline.extraction_records import find_written_again
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.storage import logs
 
 
-def attempt_tags(run: Run, windows: Iterable[Window]) -> dict[str, str]:
-    """Return the tags of bronze after this run of these windows: none, unless one is still to be read again."""
+def windows_still_unread(run: Run) -> set[datetime]:
+    """Return the windows that are to be read again after bronze has read all that it could."""
     records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
     again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
-    again |= _find_written_again(run, ledger.undecided_extractions(records, decisions))
-    return {TAG: hash_of_keys(run.spec)} if any(window.start in again for window in windows) else {}
+    return again | _find_written_again(run, ledger.undecided_extractions(records, decisions))
 
 
 def unread_windows(instance: dg.DagsterInstance, run: Run) -> set[datetime]:

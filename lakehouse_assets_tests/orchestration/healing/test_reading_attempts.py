@@ -44,11 +44,11 @@ def extracted(settings, spec, day: int = 3) -> ExtractionRecord:
     return record
 
 
-def killed_before_its_record(settings, spec) -> None:
+def killed_before_its_record(settings, spec, day: int = 3) -> None:
     """A commit of the window's rows by these keys, and no record of it."""
     reading = json.dumps(spec.source.reading(), sort_keys=True)
-    metadata = encode_fingerprints({(window(3).start, 1): "v1"}, reading=reading)
-    rows = pa.table({"p_extracted_at": [window(3).start] * 3, "extraction_seq": pa.array([1] * 3, pa.int32())})
+    metadata = encode_fingerprints({(window(day).start, 1): "v1"}, reading=reading)
+    rows = pa.table({"p_extracted_at": [window(day).start] * 3, "extraction_seq": pa.array([1] * 3, pa.int32())})
     delta.append_arrow(rows, settings.path("bronze", "readings"), user_metadata=metadata)
 
 
@@ -91,6 +91,17 @@ def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch,
     monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
     assert shop.run(DAY)
     assert count_decisions(shop.settings) == 1
+
+
+def test_a_window_that_could_not_be_read_excuses_no_other_of_its_run(shop, monkeypatch):
+    """The file of one is gone. A killed run leaves other rows of the other one."""
+    shop.arrives([4])
+    both = {window(day): extracted(shop.settings, spec, day) for day, spec in ((3, OTHERWISE), (4, SPEC))}
+    monkeypatch.setattr(assets, "extract", lambda run, windows: both)
+    assert shop.run(range_tags(readings(), [*both]), [dg.AssetKey("bronze_readings")])
+    killed_before_its_record(shop.settings, OTHERWISE, 4)
+    assert shop.run(range_tags(readings(), [*both]), SILVER)
+    assert [decision.p_extracted_at.day for decision in logs.decisions(shop.settings, "readings")] == [3]
 
 
 def test_only_failures_of_todays_keys_count_against_reading_a_window_otherwise(shop):
