@@ -31,7 +31,7 @@ from lakehouse_assets.storage.evidence import (
     measure_silver_evidence,
 )
 from lakehouse_assets.storage.leases.guards import commit_properties
-from lakehouse_assets.storage.lock import table_lock
+from lakehouse_assets.storage.lock import read_at_rest
 from lakehouse_assets.storage.newest_values import NewestValues
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.version_marks import read_last_mark
@@ -56,8 +56,7 @@ def _findings(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
     except (OSError, DeltaError, ArrowException):
         pass
     try:
-        with table_lock(settings, table):
-            return _compare(settings, table, drift=drift)
+        return read_at_rest(settings, table, lambda: _compare(settings, table, drift=drift))
     except DiskError:
         return _compare(settings, table, drift=drift)
     except (OSError, DeltaError, ArrowException) as error:

@@ -4,10 +4,11 @@ Belongs here: choosing between the two, and holding it. Does not: the work under
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 from pyarrow import fs
@@ -22,6 +23,7 @@ from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.leases.process_identity import host_name
 
+Result = TypeVar("Result")
 HOST_FILE = "host"
 FENCED = "the lake's own tables"
 ADVICE = "set `lock: lease` there and here (LAKEHOUSE_LOCK=lease, or `lock` under [tool.lakehouse])"
@@ -93,6 +95,34 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
             raise
         finally:
             holder.leave(lease, failed=failed)
+
+
+def read_at_rest(settings: Settings, table: str, read: Callable[[], Result], wait_seconds: float = 900) -> Result:
+    """Return what ``read`` returns while no other process writes the table. Under leases that writes nothing: if a writer
+    begins meanwhile, its end is waited for, and ``read`` is called again. Raises LockedError after the wait, and DiskError
+    where no lock file can be written.
+    """
+    if not settings.is_leased:
+        with table_lock(settings, table, wait_seconds):
+            return read()
+    from lakehouse_assets.storage.leases.holding import lease_holder  # noqa: PLC0415 (as in `_lease`)
+
+    holder, end = lease_holder(settings.root, settings.lease_seconds), time.monotonic() + wait_seconds
+
+    def is_at_rest(number: int | None) -> bool:
+        newest = holder.files.find_newest(table, removes_old=False)
+        return number is None or number == (newest.number if newest else 0) or time.monotonic() > end
+
+    while True:
+        before = holder.await_release(table, end - time.monotonic())
+        try:
+            result = read()
+        except Exception:
+            if is_at_rest(before):
+                raise
+        else:
+            if is_at_rest(before):
+                return result
 
 
 def confirm_lock(settings: Settings, table: str) -> None:

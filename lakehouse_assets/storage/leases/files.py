@@ -51,14 +51,16 @@ class LeaseFiles:
         options: dict[str, Any] = {"client_options": {"timeout": seconds, **http}, "retry_config": {"retry_timeout": seconds}}
         return from_url(url, config=config or None, **options)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
-    def find_newest(self, name: str) -> NewestFile | None:
-        """Return the file with the highest number; None before the first. Removes files that are older than needed."""
+    def find_newest(self, name: str, *, removes_old: bool = True) -> NewestFile | None:
+        """Return the file with the highest number; None before the first. Removes files that are older than needed, unless the
+        caller only reads.
+        """
         with self._answering():
             listed = obstore.list(self.store, prefix=f"{FOLDER}/{name}/").collect()
         numbers = sorted((int(stem), file["size"]) for file in listed if (stem := _stem(file["path"])).isdecimal())
         if not numbers:
             return None
-        if len(numbers) > MOST_FILES:
+        if removes_old and len(numbers) > MOST_FILES:
             # Another process may remove the same ones.
             with self._answering(), suppress(FileNotFoundError):
                 obstore.delete(self.store, [_path(name, number) for number, _ in numbers[: -MOST_FILES // 2]])

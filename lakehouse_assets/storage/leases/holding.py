@@ -155,6 +155,22 @@ class LeaseHolder:
             if lease.is_lost:
                 raise LeaseLostError(lease.name)
 
+    def await_release(self, name: str, wait_seconds: float) -> int | None:
+        """Wait until no other process holds the lease, and return the newest number (0 before the first); None if this process
+        holds it. Writes nothing. Raises LockedError after the wait.
+        """
+        start, watch = now(), _Watch()
+        while True:
+            with self._mutex:
+                if name in self.leases:
+                    return None
+            newest = self.files.find_newest(name, removes_old=False)
+            if newest is None or newest.released or self._has_lapsed(name, newest, watch):
+                return newest.number if newest else 0
+            if now() - start >= wait_seconds:
+                raise LockedError(_locked_message(name, watch.record, wait_seconds))
+            time.sleep(min(1.0, self.seconds / 10, max(wait_seconds, 0.05)))
+
     def _use_current(self, name: str) -> Lease | None:
         """Return the lease with one more user if this process holds it. One that may have lapsed is renewed first."""
         with self._mutex:
