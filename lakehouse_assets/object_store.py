@@ -1,7 +1,7 @@
 """Object stores: S3, Google Cloud Storage and Azure, as each library is to reach them.
 
 Belongs here: a location's store, a server's address, the options of each library. Does not: credentials, but for Azure's key,
-which only some of the libraries look up by themselves; file systems (storage/file_systems).
+which only some of the libraries look up by themselves; profiles and roles of S3 (s3_keys); file systems (storage/file_systems).
 """
 
 import json
@@ -15,7 +15,13 @@ from pydantic import SecretStr
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.project import FrozenModel
+from lakehouse_assets.s3_keys import AwsProfile
 
+# Hadoop's own order, with the chain of Amazon's SDK in the place of variables and a machine's role: it has both, and profiles.
+S3A_CHAIN = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+)
 AZURE_KEY = "AZURE_STORAGE_ACCOUNT_KEY"
 # Of an ABFS address: abfss://container@account.dfs.core.windows.net/path
 _ABFS = re.compile(r"abfss?://(?P<container>[^@/:]+)@(?P<account>[^./@:]+)\.(?P<domain>[^/]+)(?P<path>/.*)?")
@@ -47,37 +53,53 @@ def spark_location(location: str) -> str:
 
 
 class S3(FrozenModel):
-    """The S3 server, if it is not Amazon's: a bucket's path does not name it."""
+    """The S3 server, if it is not Amazon's: a bucket's path does not name it. ``uses_chain``: there are no keys in variables,
+    so that each library looks for a profile, and then for a role of the machine.
+    """
 
     endpoint: str | None = None
     region: str | None = None
+    uses_chain: bool = False
+    profile: AwsProfile = AwsProfile()
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Self:
-        """Read the variables of Amazon's own tools: ``AWS_ENDPOINT_URL`` and ``AWS_REGION``."""
-        endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
-        region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None
-        # Requests are signed for a region: a server of one's own has none, but the libraries insist.
-        return cls(endpoint=endpoint, region=region or ("us-east-1" if endpoint else None))
+        """Read the variables of Amazon's own tools."""
+        return cls(
+            endpoint=env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
+            region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None,
+            uses_chain=not (env.get("AWS_ACCESS_KEY_ID") and env.get("AWS_SECRET_ACCESS_KEY")),
+            profile=AwsProfile.from_environment(env),
+        )
 
     def arrow_uri(self, location: str) -> str:
-        """Return the location for `pyarrow.fs.FileSystem.from_uri`."""
-        parameters = {"region": self.region} if self.region else {}
+        """Return the location for `pyarrow.fs.FileSystem.from_uri`. Raises EnvironmentMissing for an absent profile."""
+        region = self._find_region()
+        parameters = {"region": region} if region else {}
         if self.endpoint:
             parts = urlsplit(self.endpoint)
             parameters |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
         return _with_query(re.sub("^s3[an]?://", "s3://", location), parameters)
 
     def options(self) -> dict[str, str]:
-        """Return the storage options of `deltalake` and `obstore`."""
-        values = {"AWS_REGION": self.region, "AWS_ENDPOINT_URL": self.endpoint}
+        """Return the storage options of `deltalake` and `obstore`. Raises EnvironmentMissing for an absent profile."""
+        values = {"AWS_REGION": self._find_region(), "AWS_ENDPOINT_URL": self.endpoint}
         return {name: value for name, value in values.items() if value} | _allow_http(self.endpoint)
 
     def hadoop(self) -> dict[str, str]:
-        """Return Spark's properties. A private server has buckets as folders, Amazon as host names."""
-        values = {"endpoint": self.endpoint, "endpoint.region": self.region}
+        """Return Spark's properties. A private server has buckets as folders, Amazon as host names. Raises EnvironmentMissing
+        for an absent profile.
+        """
+        values = {"endpoint": self.endpoint, "endpoint.region": self._find_region()}
         values["path.style.access"] = "true" if self.endpoint else None
+        values["aws.credentials.provider"] = S3A_CHAIN if self.uses_chain else None
         return {f"spark.hadoop.fs.s3a.{name}": value for name, value in values.items() if value}
+
+    def _find_region(self) -> str | None:
+        if self.uses_chain:
+            self.profile.require()
+        # Requests are signed for a region: a server of one's own has none, but the libraries insist.
+        return self.region or self.profile.region or ("us-east-1" if self.endpoint else None)
 
 
 class Gcs(FrozenModel):
@@ -225,6 +247,10 @@ class ObjectStore(FrozenModel):
         if is_gcs(location):
             return self.gcs.options() or None
         return self.azure.options() or None if is_azure(location) else None
+
+    def needs_keys(self, location: str) -> bool:
+        """Whether `deltalake` and `obstore` need keys besides the options: they read no profile."""
+        return is_s3(location) and self.s3.uses_chain
 
     def hadoop(self, *locations: str) -> dict[str, str]:
         """Return Spark's properties for the stores of these locations."""

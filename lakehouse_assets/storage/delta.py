@@ -17,12 +17,12 @@ from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
-from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.delta_dataset import make_dataset, read_first_rows, read_rows
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_table, open_to_change
+from lakehouse_assets.storage.table_options import table_options
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -39,7 +39,7 @@ LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 
 def exists(path: str) -> bool:
     """Whether there is a Delta table at this path. No JVM."""
-    return DeltaTable.is_deltatable(path, ObjectStore.from_environment().options(path))
+    return DeltaTable.is_deltatable(path, table_options(path))
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def append_arrow(
         partition_by=list(partition_by) or None,
         schema_mode="merge",
         configuration=properties_of_table,
-        storage_options=ObjectStore.from_environment().options(path),
+        storage_options=table_options(path),
         commit_properties=properties_of_commit,
     )
 

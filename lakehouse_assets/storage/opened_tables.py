@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from deltalake import DeltaTable, Transaction
 
-from lakehouse_assets.object_store import ObjectStore, is_url
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage.leases.guards import require_unfenced, table_transactions
 from lakehouse_assets.storage.newest_values import NewestValues
+from lakehouse_assets.storage.table_options import table_options
 
 # Above it, the log of a table is read each time.
 MOST_LOG_BYTES = 8 << 20
@@ -44,7 +45,7 @@ def open_to_change(path: str, number: int | None = None, transactions: Sequence[
     """Return the same, to delete, repair or alter: an object of the caller's own. Raises LeaseLostError if this process writes
     the table under a lease that was taken over. ``transactions``: of a log, whose rows are under several leases.
     """
-    table = DeltaTable(path, version=number, storage_options=ObjectStore.from_environment().options(path))
+    table = DeltaTable(path, version=number, storage_options=table_options(path))
     require_unfenced(table, path, transactions or table_transactions(path))
     return table
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
-from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_to_change
+from lakehouse_assets.storage.table_options import table_options
 
 # What the driver holds: rows up to which a frame is collected.
 MOST_ROWS = 10_000
@@ -41,7 +41,7 @@ def write_few(
     if not all(_has_true_bounds(column) for column in collected.columns):
         return False
     properties = guards.commit_properties(path, user_metadata)
-    options = ObjectStore.from_environment().options(path)
+    options = table_options(path)
     write_deltalake(table, collected, mode=mode, storage_options=options, commit_properties=properties)
     return True
 

@@ -8,6 +8,7 @@ passes one write at a time.
 
 import http.client
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,8 @@ FAULTS: tuple[Fault, ...] = ("slow", "refused", "lost", "unsure", "given_up")
 WRITES = ("PUT", "POST", "DELETE")
 _BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>"
-_OF_A_CONNECTION = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
+_OF_A_CONNECTION = ("connection", "keep-alive", "transfer-encoding", "content-length")
+_OF_THE_SERVER = (*_OF_A_CONNECTION, "date", "server")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class StoreProxy:
     variables: dict[str, str] = field(default_factory=dict)
     requests: list[StoreRequest] = field(default_factory=list)
     faults: list[tuple[Fault, StoreRequest]] = field(default_factory=list)
+    signers: set[tuple[str, str]] = field(default_factory=set)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _counting: threading.Lock = field(default_factory=threading.Lock)
     _late: list[threading.Thread] = field(default_factory=list)
@@ -176,6 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         proxy, method, target, body = self.store_proxy, self.command, self.path, self._body()
         headers = {name: value for name, value in self.headers.items() if name.lower() not in (*_OF_A_CONNECTION, "expect")}
         _, fault = proxy.note(method, target)
+        key = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization", ""))
+        proxy.signers.add((re.split(r"[/ ]", self.headers.get("User-Agent", ""))[0], key[1] if key else ""))
         if fault == "given_up":
             proxy.answer_late(method, target, headers, body)
             self._hang_up()
@@ -219,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers:
             if name.lower() == "content-length" and self.command == "HEAD":
                 length = value
-            if name.lower() not in _OF_A_CONNECTION:
+            if name.lower() not in _OF_THE_SERVER:
                 self.send_header(name, value)
         self.send_header("Content-Length", length)
         self.end_headers()

@@ -23,8 +23,9 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from lakehouse_assets.errors import LockedError
-from lakehouse_assets.object_store import ObjectStore, is_url
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.table_options import table_options
 
 LOG = "_delta_log"
 THREADS = 8
@@ -151,7 +152,7 @@ def read_table(root: str, path: str, version: int) -> TableVersion:
     deltalake's errors, or ValueError, if the log cannot be read.
     """
     address = f"{root.rstrip('/')}/{path}"
-    table = DeltaTable(address, version=version, storage_options=ObjectStore.from_environment().options(address))
+    table = DeltaTable(address, version=version, storage_options=table_options(address))
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
     if outside := next((name for name in sizes if "://" in name or name[:1] == "/"), None):

@@ -17,12 +17,12 @@ from deltalake.exceptions import DeltaError
 from obstore.exceptions import AlreadyExistsError
 
 from lakehouse_assets.errors import LeaseLostError
-from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.delta_files import is_corrupt_log
 from lakehouse_assets.storage.leases import FENCE
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets.storage.leases.guards import application, begin_writes_at, guarded_tables, lease_of
+from lakehouse_assets.storage.table_options import table_options
 
 LOGS = ("decisions", "extractions", "positions", "baselines", "check_results", "audits")
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -83,7 +83,7 @@ def _stated_number(files: LeaseFiles, table: str, version: int, application_id: 
     if table.startswith("ops/"):  # many leases write it, each under its own application
         path = f"{files.root.rstrip('/')}/{table}"
         try:
-            log = DeltaTable(path, version=version, storage_options=ObjectStore.from_environment().options(path))
+            log = DeltaTable(path, version=version, storage_options=table_options(path))
             return log.transaction_version(application_id) or 0
         except (DeltaError, ValueError) as error:
             if is_corrupt_log(error):

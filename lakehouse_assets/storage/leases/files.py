@@ -17,6 +17,7 @@ from obstore.store import LocalStore, from_url
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.object_store import ObjectStore, is_url
+from lakehouse_assets.s3_keys import find_keys
 
 FOLDER = "_leases"
 # Of each name so many files stay: the highest number must never be free again.
@@ -44,11 +45,15 @@ class LeaseFiles:
         """The store or folder, opened when first used."""
         if not is_url(self.root):
             return LocalStore(prefix=self.root, mkdir=True)
-        config = {name.lower(): value for name, value in (ObjectStore.from_environment().options(self.root) or {}).items()}
+        stores = ObjectStore.from_environment()
+        config = {name.lower(): value for name, value in (stores.options(self.root) or {}).items()}
         http = {"allow_http": True} if config.pop("allow_http", None) else {}
         url = self.root.replace("s3a://", "s3://", 1)
         seconds = timedelta(seconds=SECONDS)
         options: dict[str, Any] = {"client_options": {"timeout": seconds, **http}, "retry_config": {"retry_timeout": seconds}}
+        if stores.needs_keys(self.root):
+            find_keys()  # so that its own error is raised, and not the store's about it
+            options["credential_provider"] = find_keys
         return from_url(url, config=config or None, **options)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     def find_newest(self, name: str, *, removes_old: bool = True) -> NewestFile | None:

@@ -1,0 +1,134 @@
+"""Keys of S3 that are in no variable: which profile is read, what is said if there is none, and that each library uses them.
+
+Belongs here: files, settings, the libraries without Spark. Does not: whole runs (e2e/test_s3_keys).
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse_assets.errors import EnvironmentMissing
+from lakehouse_assets.object_store import S3A_CHAIN, ObjectStore
+from lakehouse_assets.s3_keys import find_keys
+from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets_tests.e2e.s3_roles import PROFILE_KEY, ROLE_KEY, SECRET, TOKEN, role_endpoint, without_keys, write_profile
+from lakehouse_assets_tests.e2e.store_proxy import StoreProxy, store_behind_proxy
+from lakehouse_assets_tests.support import PROJECT_ROOT
+
+LAKE = "s3a://lake/lake"
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+PROVIDER = "spark.hadoop.fs.s3a.aws.credentials.provider"
+
+
+def test_a_profile_gives_the_region_and_its_keys_are_read_by_the_libraries(tmp_path):
+    store = ObjectStore.from_environment({"HOME": str(tmp_path), **write_profile(tmp_path)})
+    assert store.options(LAKE) == {"AWS_REGION": "eu-central-1"}
+    assert store.arrow_uri(LAKE) == "s3://lake/lake?region=eu-central-1"
+    assert store.hadoop(LAKE) == {"spark.hadoop.fs.s3a.endpoint.region": "eu-central-1", PROVIDER: S3A_CHAIN}
+    assert SECRET not in repr(store) + store.model_dump_json()
+    assert PROFILE_KEY not in repr(store) + store.model_dump_json()
+
+
+def test_keys_and_the_region_in_variables_win(tmp_path):
+    variables = {"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "mine too", "AWS_REGION": "eu-west-1"}
+    store = ObjectStore.from_environment({"HOME": str(tmp_path), **write_profile(tmp_path), **variables})
+    assert store.options(LAKE) == {"AWS_REGION": "eu-west-1"}
+    assert PROVIDER not in store.hadoop(LAKE)
+
+
+def test_files_elsewhere_and_the_default_profile(tmp_path):
+    (tmp_path / "settings").write_text("[DEFAULT]\n[default]\nregion = eu-north-1\ns3 =\n    max_queue_size = 1%\n")
+    paths = {"AWS_CONFIG_FILE": str(tmp_path / "settings"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    assert ObjectStore.from_environment(paths).options(LAKE) == {"AWS_REGION": "eu-north-1"}
+    named = ObjectStore.from_environment({**paths, "AWS_PROFILE": "default"})
+    assert named.arrow_uri(LAKE) == "s3://lake/lake?region=eu-north-1"
+
+
+@pytest.mark.parametrize("location", ["s3a://lake/some/lake", "s3a://lake/some/lake/", "s3://lake", "s3a://lake/a%20b/c"])
+def test_a_location_is_the_same_path_with_keys_in_variables_and_without(tmp_path, monkeypatch, location):
+    for name, value in {"HOME": str(tmp_path), "AWS_ENDPOINT_URL": "http://127.0.0.1:9", **write_profile(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    paths = []
+    for keys in ({"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "mine too"}, dict.fromkeys(KEYS, "")):
+        for name, value in keys.items():
+            monkeypatch.setenv(name, value)
+        paths.append(open_filesystem(location)[1])
+    assert paths[0] == paths[1]
+    assert open_filesystem(location)[0] is open_filesystem(location)[0], "each file system would ask a role for keys"
+
+
+@pytest.mark.parametrize("reader", ["options", "arrow_uri", "hadoop"])
+def test_an_absent_profile_is_named_before_any_library_looks_for_it(tmp_path, reader):
+    store = ObjectStore.from_environment({"HOME": str(tmp_path), **write_profile(tmp_path), "AWS_PROFILE": "nobody"})
+    with pytest.raises(EnvironmentMissing, match=r"the profile nobody, which is in neither .*credentials nor .*config$"):
+        getattr(store, reader)(LAKE)
+    assert store.options("/lake") is None, "a lake on a disk asks for none"
+
+
+def test_a_file_that_cannot_be_read_is_named_without_its_content(tmp_path):
+    variables = {"HOME": str(tmp_path), **write_profile(tmp_path)}
+    (tmp_path / ".aws" / "credentials").write_text(f"aws_secret_access_key = {SECRET}\n")
+    with pytest.raises(EnvironmentMissing, match="credentials cannot be read") as raised:
+        ObjectStore.from_environment(variables).options(LAKE)
+    assert SECRET not in str(raised.value)
+
+
+def test_without_a_profile_and_a_role_the_error_names_the_variables(tmp_path, monkeypatch):
+    for name, value in {**without_keys(tmp_path), "AWS_ACCESS_KEY_ID": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(EnvironmentMissing, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"):
+        find_keys()
+
+
+def test_a_role_that_is_refused_is_reported_without_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    with role_endpoint(tmp_path) as role:
+        for name, value in {**without_keys(tmp_path), **role.variables}.items():
+            monkeypatch.setenv(name, value)
+        (tmp_path / "token").write_text("may-not-ask")
+        with pytest.raises(EnvironmentMissing, match=r"cannot be read from the profile or the role: \w+$"):
+            find_keys()
+
+
+# Each library once, as the project opens it.
+EACH_LIBRARY = """
+import sys
+import pyarrow as pa
+from deltalake import write_deltalake
+from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.leases.files import LeaseFiles
+from lakehouse_assets.storage.table_options import table_options
+lake = sys.argv[1]
+files = LeaseFiles(lake)
+assert files.create("weather", 1, b"mine") and not files.create("weather", 1, b"theirs")
+write_deltalake(lake + "/log", pa.table({"n": [1]}), storage_options=table_options(lake))
+assert delta.version(lake + "/log") == 0
+filesystem, path = open_filesystem(lake + "/file")
+filesystem.open_output_stream(path).close()
+"""
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[StoreProxy]:
+    with store_behind_proxy(tmp_path) as store_proxy:
+        yield store_proxy
+
+
+def test_each_library_uses_the_profile_s_keys_and_the_role_s(proxy: StoreProxy, tmp_path: Path) -> None:
+    address = {"AWS_ENDPOINT_URL": proxy.variables["AWS_ENDPOINT_URL"]}
+    (tmp_path / "elsewhere").mkdir()
+    with role_endpoint(tmp_path) as role:
+        profile = {**without_keys(tmp_path), **write_profile(tmp_path)}
+        for variables, key in ((profile, PROFILE_KEY), ({**without_keys(tmp_path / "elsewhere"), **role.variables}, ROLE_KEY)):
+            proxy.signers.clear()
+            command = [sys.executable, "-c", EACH_LIBRARY, f"s3a://lake/{key.lower()}"]
+            child = subprocess.run(
+                command, env=variables | address, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
+            )
+            assert child.returncode == 0, child.stderr[-3000:]
+            assert proxy.signers == {("object_store", key), ("aws-sdk-cpp", key)}
+            assert not [text for text in (SECRET, TOKEN) if text in child.stdout + child.stderr]
