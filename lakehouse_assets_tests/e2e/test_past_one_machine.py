@@ -44,7 +44,8 @@ RUNS = [
 SECRET = "a-key-that-nobody-may-see"
 # The tables are tiny: fewer tasks tell the same.
 SMALL = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-OF_THIS_RUN = {"run_id", "decided_at", "applied_at"}
+# `input_tables` has the ids of Delta tables.
+OF_THIS_RUN = {"run_id", "decided_at", "applied_at", "input_tables"}
 
 
 @dataclass
