@@ -97,8 +97,9 @@ class Knowledge:
     drift_method: int = METHOD
 
     def __post_init__(self) -> None:
-        self.decisions = self._log = log_of(self.decisions).copy()
-        self._accepted_before = set(ledger.accepted_decisions(self.decisions))
+        before = log_of(self.decisions)
+        self._accepted_before = ledger.accepted_decisions(before)
+        self.decisions = self._log = before.copy()
 
     def learn(self, batch: DecidedBatch, evidence: BatchEvidence) -> None:
         """Bring decisions, baseline and history up to date with a decided batch."""

@@ -4,16 +4,18 @@ Belongs here: folds over the append-only logs. Does not: reading them, or acting
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import ACCEPTED, Decision, ExtractionRecord
 from lakehouse_assets.decisions.decision_log import DecisionLog, Sums
+from lakehouse_assets.decisions.order_span import RecordedSpans, with_newer_rows
 
 if TYPE_CHECKING:
     from lakehouse_assets.contracts.extraction import ExtractionSpec
+    from lakehouse_assets.contracts.table_contract import TableContract
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Link:
 @dataclass(frozen=True)
 class Live:
     """The extractions that silver is folded from. ``accepted``: each window's last accepted one. ``chains``: all accepted ones,
-    oldest first, of windows in which rows of an earlier extraction are still published.
+    oldest first, of windows in which rows of an earlier extraction are still published. ``spans``: of the accepted ones; None:
+    not known.
     """
 
     accepted: Mapping[Batch, Decision]
     chains: Mapping[datetime, tuple[Link, ...]]
+    spans: RecordedSpans | None = field(default=None, compare=False, repr=False)
 
     @property
     def publishing(self) -> Mapping[Batch, Decision]:
@@ -43,9 +47,18 @@ class Live:
         earlier = {link.decision.batch: link.decision for chain in self.chains.values() for link in chain if link.publishes}
         return {**earlier, **self.accepted} if earlier else self.accepted
 
+    def with_newer_rows(self, own: Sequence[Decision], spec: "TableContract") -> list[Batch]:
+        """Return the other extractions with rows in silver that may have one which is newer than a row of ``own``."""
+        batches, others = {decision.batch for decision in own}, self.publishing.values()
+        newer = self.spans.with_newer_rows(own, spec) if self.spans is not None else []
+        if self.spans is not None:
+            others = [link.decision for chain in self.chains.values() for link in chain if link.publishes]
+        newer += [decision.batch for decision in with_newer_rows(own, others, spec)]
+        return [batch for batch in dict.fromkeys(newer) if batch not in batches]
 
-def _sums_of(decisions: Iterable[Decision], as_of: int | None = None) -> Sums | None:
-    """What these decisions up to ``as_of`` add up to, where a log knows it."""
+
+def sums_of(decisions: Iterable[Decision], as_of: int | None = None) -> Sums | None:
+    """Return what these decisions up to ``as_of`` add up to, where a log knows it."""
     if not isinstance(decisions, DecisionLog):
         return None
     return decisions.sums if as_of is None or as_of >= decisions.sums.last_number else None
@@ -53,7 +66,7 @@ def _sums_of(decisions: Iterable[Decision], as_of: int | None = None) -> Sums | 
 
 def current_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Mapping[Batch, Decision]:
     """The last decision of each batch among those numbered up to ``as_of`` (all, without it)."""
-    if sums := _sums_of(decisions, as_of):
+    if sums := sums_of(decisions, as_of):
         return sums.current
     last: dict[Batch, Decision] = {}
     for decision in sorted(decisions, key=lambda d: d.number):
@@ -66,7 +79,7 @@ def of_windows(decisions: Iterable[Decision], starts: Collection[datetime]) -> d
     """Return all decisions on each of these windows that has one: the windows in order, the decisions by number, or as they
     come.
     """
-    if sums := _sums_of(decisions):
+    if sums := sums_of(decisions):
         return {start: sums.by_window[start] for start in sorted(starts) if start in sums.by_window}
     by_window: dict[datetime, list[Decision]] = {}
     for decision in decisions:
@@ -77,52 +90,54 @@ def of_windows(decisions: Iterable[Decision], starts: Collection[datetime]) -> d
 
 def ids_of(decisions: Iterable[Decision]) -> Set[str]:
     """Return the ids of these decisions."""
-    sums = _sums_of(decisions)
-    return sums.ids if sums else {decision.decision_id for decision in decisions}
+    sums = sums_of(decisions)
+    return sums.ids.keys() if sums else {decision.decision_id for decision in decisions}
 
 
 def superseding_ids(decisions: Iterable[Decision]) -> Set[str]:
     """Return the ids of decisions that superseded another one of these."""
-    sums = _sums_of(decisions)
-    return sums.superseding if sums else {d.superseded_by for d in decisions if d.superseded_by}
+    sums = sums_of(decisions)
+    return sums.superseding.keys() if sums else {d.superseded_by for d in decisions if d.superseded_by}
 
 
 def are_single(decisions: Iterable[Decision]) -> bool:
     """Whether each decision is there once, with a number of its own. False also where that is not known without looking."""
-    sums = _sums_of(decisions)
+    sums = sums_of(decisions)
     return sums is not None and sums.is_single
 
 
 def has_evolution(decisions: Iterable[Decision]) -> bool:
     """Whether one of these decisions changed the contract."""
-    sums = _sums_of(decisions)
+    sums = sums_of(decisions)
     return sums.evolves if sums else any(decision.evolved for decision in decisions)
 
 
 def last_number(decisions: Iterable[Decision]) -> int:
     """Return the number of the last decision; 0 before the first."""
-    if sums := _sums_of(decisions):
+    if sums := sums_of(decisions):
         return sums.last_number
     return max((decision.number for decision in decisions), default=0)
 
 
 def accepted_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Mapping[Batch, Decision]:
     """The batches whose clean rows make up silver: at most one extraction per window."""
-    if sums := _sums_of(decisions, as_of):
+    if sums := sums_of(decisions, as_of):
         return sums.accepted
     return {batch: decision for batch, decision in current_decisions(decisions, as_of).items() if decision.accepted}
 
 
 def live_decisions(decisions: Iterable[Decision], as_of: int | None = None) -> Live:
     """The extractions that silver is folded from, after the decisions numbered up to ``as_of`` (all, without it)."""
-    sums = _sums_of(decisions, as_of)
+    sums = sums_of(decisions, as_of)
     if not sums:
         decisions = [d for d in decisions if as_of is None or d.number <= as_of]
     last = current_decisions(decisions)
     partly = {d.p_extracted_at for d in (sums.superseded if sums else last).values() if _partly_superseded(d)}
     by_window = of_windows(decisions, {start for start in partly if start is not None})
     chains = {start: links(of_window) for start, of_window in by_window.items()}
-    return Live({batch: d for batch, d in last.items() if d.accepted} if not sums else sums.accepted, chains)
+    if sums:
+        return Live(sums.accepted, chains, sums.spans)
+    return Live({batch: d for batch, d in last.items() if d.accepted}, chains)
 
 
 def links(decisions: Iterable[Decision], before: int | None = None) -> tuple[Link, ...]:
@@ -161,7 +176,7 @@ def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[De
     """Return the decisions whose profiles the baseline holds at a version, in the order in which they were decided; and those
     by which their batches' rows joined, where it was another one: a discard adds none.
     """
-    sums = _sums_of(decisions, as_of)
+    sums = sums_of(decisions, as_of)
     if sums:
         joined = [*sums.joining.values()]
     else:
@@ -178,7 +193,7 @@ def joined_decisions(decisions: Sequence[Decision], as_of: int) -> tuple[list[De
 
 def unapplied_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     """Decisions that an earlier run has not finished, in order; records of supersession follow their superseder."""
-    if sums := _sums_of(decisions):
+    if sums := sums_of(decisions):
         return [*sums.unapplied]
     return sorted((d for d in decisions if d.applied_at is None and d.superseded_by is None), key=lambda d: d.number)
 
@@ -214,7 +229,8 @@ def undecided_extractions(records: Iterable[ExtractionRecord], decisions: Iterab
 
 def quarantined_decisions(decisions: Iterable[Decision]) -> list[Decision]:
     """Current decisions with rows in quarantine, or whose batch without rows is quarantined; oldest window first."""
-    last = current_decisions(decisions).values()
+    sums = sums_of(decisions)
+    last = (sums.quarantined if sums else current_decisions(decisions)).values()
     return sorted(
         (d for d in last if d.superseded_by is None and (d.counts.rows_quarantined or d.verdict == "quarantined")),
         key=lambda d: (d.p_extracted_at is not None, d.p_extracted_at, d.extraction_seq),

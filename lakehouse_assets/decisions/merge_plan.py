@@ -8,15 +8,15 @@ first; and a column that a batch lacks keeps its value in silver, where the batc
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.extraction_log import records_of_shapes
 from lakehouse_assets.decisions.ledger import Live
-from lakehouse_assets.decisions.order_span import with_newer_rows
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ def plan_merge(
     if not ledger.may_merge(spec.extraction, touched, replaced):
         return None
     publishing, own = live.publishing, {decision.batch for decision in touched}
-    others = [decision for batch, decision in publishing.items() if batch not in own]
-    newer = dict.fromkeys(decision.batch for decision in with_newer_rows(touched, others, spec)).keys()
+    newer = dict.fromkeys(live.with_newer_rows(touched, spec)).keys()
     plan = MergePlan(touched, _select(live, newer))
     if spec.schema_policy.missing_columns != "keep":
         return plan  # the newest row has them as NULL
     sources = {name: frozenset(map(safe_name, spec.source_columns(name))) for name in spec.columns}
     complete = partial(_has_all, frozenset(sources.values()))
-    lacking = {r.batch: r for r in records if r.rows and r.batch in publishing and not complete(r.columns, r.lacking)}
+    incomplete = records_of_shapes(records, lambda columns, some_lack: not complete(columns, some_lack))
+    lacking = {r.batch: r for r in incomplete if r.rows and r.batch in publishing}
     if not lacking.keys() & own:
         # A row that is newer than all of theirs has a value of its own for each column that they lack.
         return None if lacking.keys() & newer else plan
@@ -68,9 +68,8 @@ def plan_merge(
     return MergePlan(touched, plan.newer, kept_columns) if not record.lacking and kept_columns <= {*columns} else None
 
 
-@lru_cache(maxsize=1024)
 def _has_all(sources: frozenset[frozenset[str]], columns: tuple[str, ...], lacking: tuple[str, ...]) -> bool:
-    """Whether each row of an extraction has a column of each source. Most extractions of a table have the same ones."""
+    """Whether each row of an extraction has a column of each source."""
     in_each = {*columns} - {*lacking}
     return not any(in_each.isdisjoint(names) for names in sources)
 

@@ -6,13 +6,16 @@ MERGE (merge_plan).
 
 import hashlib
 import json
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table_contract import SETTINGS_OF_VALUES, TableContract
+from lakehouse_assets.decisions.growing_map import GrowingMap
 
 # The types of `last_modified` that have a span, by what their numbers are.
 NUMBERS = {
@@ -87,25 +90,92 @@ def span_of(decision: Decision, definition: Definition | None) -> OrderSpan | No
     return span if measured_by == definition.of(span) else None
 
 
-@lru_cache(maxsize=1 << 18)  # of a long history, whose every window a MERGE looks at; beyond it as slow as without
+@lru_cache(maxsize=1024)
 def _read_span(text: str) -> tuple[str, OrderSpan]:
     measured_by, *numbers = text.split(" ")
     least, greatest = (None if number == "NULL" else int(number) for number in numbers)
     return measured_by, OrderSpan(least, greatest)
 
 
-def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:
-    """Return those of the ``others`` that may have a row which is newer than one of ``own``. Without a span, one may."""
-    definition, by_window = definition_of(spec), spec.last_modified is None
+class _Reader:
+    """Reads spans by the rules of a table; without `last_modified` its window is all that orders a batch."""
 
-    def span(decision: Decision) -> OrderSpan | None:
-        if by_window and decision.p_extracted_at is not None:
+    def __init__(self, spec: TableContract) -> None:
+        self.definition, self.by_window = definition_of(spec), spec.last_modified is None
+
+    def span(self, decision: Decision) -> OrderSpan | None:
+        if self.by_window and decision.p_extracted_at is not None:
             start = (decision.p_extracted_at - EPOCH) // timedelta(microseconds=1)
             return OrderSpan(start, start)
-        return span_of(decision, definition)
+        return span_of(decision, self.definition)
 
-    starts = [each.least if (each := span(decision)) else None for decision in own if decision.counts.rows_published]
-    numbers = [number for number in starts if number is not None]
-    oldest = OrderSpan(min(numbers) if numbers and len(numbers) == len(starts) else None, None)
-    published = [decision for decision in others if decision.counts.rows_published] if starts else []
-    return [d for d in published if (each := span(d)) is None or each.may_have_newer(oldest)]
+    def oldest(self, own: Iterable[Decision]) -> OrderSpan | None:
+        """Return where these batches begin as a span; None if they publish no row."""
+        starts = [each.least if (each := self.span(d)) else None for d in own if d.counts.rows_published]
+        numbers = [number for number in starts if number is not None]
+        return OrderSpan(min(numbers) if len(numbers) == len(starts) else None, None) if starts else None
+
+
+def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:
+    """Return those of the ``others`` that may have a row which is newer than one of ``own``. Without a span, one may."""
+    reader = _Reader(spec)
+    if (oldest := reader.oldest(own)) is None:
+        return []
+    published = [decision for decision in others if decision.counts.rows_published]
+    return [d for d in published if (each := reader.span(d)) is None or each.may_have_newer(oldest)]
+
+
+class RecordedSpans:
+    """The batches with published rows, sorted by where they end in the total order: most end before a new one begins. They are
+    grouped by what has measured them, and whether a row has no number.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, bool], list[tuple[float, Batch]]] = {}
+        self._batches: list[Batch] = []
+        self._groups: GrowingMap[Batch, tuple[tuple[str, bool], float]] = GrowingMap()
+
+    def copy(self) -> "RecordedSpans":
+        """Return the same, to be changed."""
+        other = RecordedSpans()
+        other._ends = {kind: ends.copy() for kind, ends in self._ends.items()}
+        other._batches, other._groups = self._batches.copy(), self._groups.copy()
+        return other
+
+    def put(self, batch: Batch, decision: Decision | None) -> None:
+        """Set the decision that accepts a batch; None for none."""
+        group = _group_of(decision) if decision is not None and decision.counts.rows_published else None
+        before = self._groups.get(batch)
+        if before == group:
+            return
+        if before is not None:
+            ends = self._ends[before[0]]
+            del ends[bisect_left(ends, (before[1], batch))]
+            del self._batches[bisect_left(self._batches, batch)]
+            del self._groups[batch]
+        if group is not None:
+            insort(self._ends.setdefault(group[0], []), (group[1], batch))
+            insort(self._batches, batch)
+            self._groups[batch] = group
+
+    def with_newer_rows(self, own: Iterable[Decision], spec: TableContract) -> list[Batch]:
+        """Return the batches that may have a row which is newer than one of ``own``, as the function of this name."""
+        reader = _Reader(spec)
+        if (oldest := reader.oldest(own)) is None:
+            return []
+        if reader.by_window and (not self._batches or self._batches[0][0] is not None):
+            since = None if oldest.least is None else EPOCH + timedelta(microseconds=oldest.least)
+            return self._batches[0 if since is None else bisect_left(self._batches, (since,)) :]
+        newer: list[Batch] = []
+        for (measured_by, lacks), ends in self._ends.items():
+            current = reader.definition and (reader.definition.lacking if lacks else reader.definition.complete)
+            first = 0 if oldest.least is None or measured_by != current else bisect_left(ends, (oldest.least,))
+            newer += [batch for _, batch in ends[first:]]
+        return newer
+
+
+def _group_of(decision: Decision) -> tuple[tuple[str, bool], float]:
+    if decision.order_span is None:
+        return ("", False), 0
+    measured_by, span = _read_span(decision.order_span)
+    return (measured_by, span.least is None), float("-inf") if span.greatest is None else span.greatest

@@ -52,7 +52,7 @@ def extract(run: Run, windows: Sequence[Window]) -> dict[Window, ExtractionRecor
         source, settled = settled_source(run, windows)
         arrived = source.fingerprints(settled)
         starts = {window.start for window in windows}
-        records = [r for r in logs.extractions(run.settings, run.table) if r.p_extracted_at in starts]
+        records = logs.extractions(run.settings, run.table).of_windows(starts)
         newest = ledger.latest_extractions(records)
         decisions = logs.decisions(run.settings, run.table)
         waiting = ledger.undecided_extractions(records, decisions)

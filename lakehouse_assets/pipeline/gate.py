@@ -16,7 +16,7 @@ from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.sql.text import literal
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.decisions import gate
+from lakehouse_assets.decisions import gate, log_parts
 from lakehouse_assets.decisions.decision_log import log_of
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -162,7 +162,7 @@ def quarantine(target: Target[Any]) -> None:
         return
     rows, ids = target.quarantined_rows(decisions), {decision.decision_id for decision in decisions}
     # Restored from here without what it supersedes, a decision would leave two extractions of its window accepted.
-    superseded = [d for d in target.log if d.superseded_by in ids]
+    superseded = log_parts.superseded_decisions(target.log, ids)
     metadata = commit_metadata.encode_decisions("quarantine", decisions, [*decisions, *superseded])
     where = f"decision_id IN ({', '.join(literal(d.decision_id) for d in decisions)})" if target.again else None
     delta_writes.append(rows, path, user_metadata=metadata, replacing=where)

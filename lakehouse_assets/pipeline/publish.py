@@ -51,9 +51,8 @@ def publish(run: Run, windows: Sequence[Window], unread: Collection[datetime] = 
         if delta.exists(run.path("silver")):
             apply_declarations(run.spark, run.path("silver"), evolution.effective_table(run.spec, table.log))
         starts = {window.start for window in windows}
-        records = logs.extractions(run.settings, run.table)
-        to_judge = starts - set(unread)
-        waiting = ledger.undecided_extractions([r for r in records if r.p_extracted_at in to_judge], table.log)
+        records = logs.extractions(run.settings, run.table).of_windows(starts - set(unread))
+        waiting = ledger.undecided_extractions(records, table.log)
         new, samples = judge_and_apply(run, waiting, table.log)
         run_steps(table, (results,))
         if new:

@@ -232,7 +232,7 @@ class SilverTarget(Target[Run]):
                 chosen, first = choose_history(starts, judged, checks)
                 accepted = [decision for decision in accepted if decision.p_extracted_at in chosen]
             history = History(logs.with_evidence(settings, table, accepted, ("checks",)), first)
-        columns = {column for names in {r.columns for r in logs.extractions(settings, table)} for column in names}
+        columns = {column for names, _ in logs.extractions(settings, table).by_shape for column in names}
         return Knowledge(log, columns, baseline, history, earlier_drift, self.run.readers)
 
     def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:

@@ -24,7 +24,7 @@ from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.spark_types import parse_type, sql_type, type_of_json
 from lakehouse_assets.contracts.table import EffectiveTable
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan, plan_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
@@ -114,7 +114,7 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
         return delta.version(path)
     delta_writes.allow_types(run.spark, path, [column.type for column in spec.columns.values()])
     own = {d.decision_id for d in decisions}
-    logged = [*decisions, *(d for d in log if d.superseded_by in own)]
+    logged = [*decisions, *log_parts.superseded_decisions(log, own)]
     named = commit_metadata.encode_decisions("silver", touched, logged)
     run.step("before_write")
     with silver_contract.constrained_write(run.spark, path, spec), delta_writes.tag_commits(run.spark, named):

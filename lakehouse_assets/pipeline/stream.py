@@ -23,6 +23,7 @@ from lakehouse_assets.pipeline.table_source import settled_source
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.feed import Feed
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.kept_missing import kept_missing
 from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.source_positions import read_positions, record_positions
 
@@ -63,8 +64,8 @@ def _refuse_lost_positions(run: Run, recorded: Mapping[datetime, str]) -> None:
     """Raise EvidenceError if a window was read whose position is not on record: the log is lost or an older copy, and what is
     recorded by it would have the same messages again.
     """
-    lost = [r.p_extracted_at for r in logs.extractions(run.settings, run.table) if r.p_extracted_at not in recorded]
-    if lost:
+    name = f"positions {run.settings.root} {run.table}"
+    if lost := kept_missing(name, logs.extractions(run.settings, run.table).by_window, recorded):
         refuse_damaged(run)
         keys = first_of([run.spec.extraction.window_at(start).key for start in sorted(lost)], 5)
         raise EvidenceError(

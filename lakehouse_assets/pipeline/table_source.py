@@ -3,7 +3,7 @@
 Belongs here: which kinds need a record, reading and writing it. Does not: what a source is (sources), extracting (bronze).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from lakehouse_assets.contracts.source import FilesSource
@@ -36,14 +36,14 @@ def source_of(spec: TableSpec, settings: Settings, seconds: int | None = None) -
     return open_source(spec, settings, recorded, fingerprints, seconds)
 
 
-def recorded_positions(spec: TableSpec, settings: Settings) -> dict[datetime, str]:
+def recorded_positions(spec: TableSpec, settings: Settings) -> Mapping[datetime, str]:
     """The positions on record by window start; none for a source that can repeat its windows."""
     return read_positions(settings, spec.name) if remembers(spec) else {}
 
 
 def _last_fingerprints(spec: TableSpec, settings: Settings, starts: Collection[datetime] | None = None) -> dict[datetime, str]:
     records = logs.extractions(settings, spec.name)
-    newest = ledger.latest_extractions(r for r in records if starts is None or r.p_extracted_at in starts)
+    newest = ledger.latest_extractions(records if starts is None else records.of_windows(starts))
     return {start: record.fingerprint for start, record in newest.items()}
 
 

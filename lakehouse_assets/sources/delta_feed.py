@@ -5,11 +5,13 @@ Belongs here: from the last recorded versions to the next ones, and their bound.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from datetime import datetime, timedelta
 
 from lakehouse_assets.contracts.delta_source import DeltaSource
 from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.windows import window_at
+from lakehouse_assets.decisions.growing_map import find_new_keys
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.delta_history import TableHistory
@@ -31,6 +33,7 @@ class DeltaFeed:
 
     def __init__(self, source: DeltaSource, stream: StreamSpec, settings: Settings) -> None:
         self._source, self._stream, self._table = source, stream, foreign_table(source, settings)
+        self._positions: Mapping[datetime, str] = {}
         self._ranges: dict[datetime, VersionRange] = {}
 
     def next_position(self, recorded: Mapping[datetime, str], now: datetime) -> str | None:
@@ -57,8 +60,9 @@ class DeltaFeed:
         """As `Feed`. Nothing is open."""
 
     def _unread(self, recorded: Mapping[datetime, str], now: datetime) -> VersionRange | None:
-        for start in recorded.keys() - self._ranges.keys():
+        for start in find_new_keys(self._positions, recorded) - self._ranges.keys():
             self._ranges[start] = range_from_text(recorded[start])
+        self._positions = copy(recorded)
         # After the newest recorded window, also where the clock was put back.
         window = window_at(max([now, *([max(self._ranges) + MILLISECOND] if self._ranges else [])]), "moment")
         history = TableHistory(self._table, self._source.restart, lambda _: [window], self._ranges)

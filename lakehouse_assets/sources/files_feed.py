@@ -6,6 +6,7 @@ Belongs here: which files are on record, which are whole, and a window's files a
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from lakehouse_assets.contracts.extraction import StreamSpec
 from lakehouse_assets.contracts.settling import settlement
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window, window_at
+from lakehouse_assets.decisions.growing_map import find_new_keys
 from lakehouse_assets.sources.feed import Waiting, moment_of
 from lakehouse_assets.sources.files import FilesReader
 from lakehouse_assets.sources.landing import LandedFile, Landing
@@ -47,6 +49,7 @@ class FilesFeed:
 
     def __init__(self, source: FilesSource, stream: StreamSpec, landing: str) -> None:
         self._source, self._stream, self._landing = source, stream, Landing(landing)
+        self._positions: Mapping[datetime, str] = {}
         self._starts: set[datetime] = set()
         self._recorded: set[FileState] = set()
         self._first_polls: dict[FileState, datetime] = {}
@@ -73,12 +76,13 @@ class FilesFeed:
         """As `Feed`. Nothing is open."""
 
     def _waiting(self, recorded: Mapping[datetime, str], now: datetime) -> list[FileState]:
-        for start in recorded.keys() - self._starts:
+        for start in find_new_keys(self._positions, recorded) - self._starts:
             taken_files = position_from_text(recorded[start])
             self._recorded.update(taken_files)
             self._starts.add(start)
             for file in taken_files:
                 self._arrivals.pop(file.path, None)
+        self._positions = copy(recorded)
         files = self._landing.matching_files(self._source.pattern, window_at(now, "moment"))
         if self._source.settled is not None and self._source.settled.rename:
             files = without_temporary(files)

@@ -11,10 +11,13 @@ from deltalake import Transaction
 from pyarrow import ArrowException
 
 from lakehouse_assets.contracts.decision import Decision
+from lakehouse_assets.decisions import log_parts
+from lakehouse_assets.decisions.growing_map import GrowingMap
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, log_rows, logs
 from lakehouse_assets.storage.delta_files import TableFiles, forget_lost_files
 from lakehouse_assets.storage.folded_log import Rows, read_folded
+from lakehouse_assets.storage.kept_missing import kept_missing
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 from lakehouse_assets.storage.opened_tables import open_to_change
@@ -69,28 +72,29 @@ def find_lagging_tables(settings: Settings) -> list[str]:
 
 
 def _missing(settings: Settings, table: str) -> list[Decision]:
-    projected = _projected(settings, table)
-    applied = [d for d in logs.decisions(settings, table) if d.applied_at and d.superseded_by is None]
-    return [d for d in applied if d.decision_id not in projected]
+    applied = log_parts.applied_decisions(logs.decisions(settings, table))
+    missing = kept_missing((CHECK_RESULTS.path(settings), table), applied, _projected(settings, table))
+    return sorted((applied[decision_id] for decision_id in missing), key=lambda decision: decision.number)
 
 
 class _Projected:
-    """The ids of the decisions with rows."""
+    """``ids``: of the decisions with rows, another mapping each time that some are added."""
 
     def __init__(self, rows: Rows, _: Sequence[str]) -> None:
-        self.ids = {row["decision_id"] for row in rows}
+        self.ids = GrowingMap(dict.fromkeys(row["decision_id"] for row in rows))
 
     def add(self, rows: Rows, _: Sequence[str]) -> bool:
         """Add those of more rows."""
-        self.ids.update(row["decision_id"] for row in rows)
+        self.ids = self.ids.copy()
+        self.ids.update(dict.fromkeys(row["decision_id"] for row in rows))
         return True
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-def _projected(settings: Settings, table: str) -> set[str]:
-    return read_folded(CHECK_RESULTS.path(settings), table, ["decision_id"], _Projected, lambda fold: set(fold.ids))
+def _projected(settings: Settings, table: str) -> GrowingMap[str, None]:
+    return read_folded(CHECK_RESULTS.path(settings), table, ["decision_id"], _Projected, lambda fold: fold.ids)
 
 
 def _rows(decision: Decision) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.delta_dataset import make_dataset, read_first_rows, read_rows
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases import guards
-from lakehouse_assets.storage.opened_tables import open_table, open_to_change
+from lakehouse_assets.storage.opened_tables import is_open, open_table, open_to_change
 from lakehouse_assets.storage.table_options import table_options
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ LOG_PROPERTIES = {"delta.checkpointInterval": "10"}
 
 def exists(path: str) -> bool:
     """Whether there is a Delta table at this path. No JVM."""
-    return DeltaTable.is_deltatable(path, table_options(path))
+    return is_open(path) or DeltaTable.is_deltatable(path, table_options(path))
 
 
 @dataclass(frozen=True)

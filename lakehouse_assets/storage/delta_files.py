@@ -5,11 +5,9 @@ Belongs here: reading them. Does not: what the counts mean for a table's evidenc
 
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -122,17 +120,15 @@ class TableFiles:
         A file is read only if its statistics name several extractions, as after another program's OPTIMIZE.
         """
         if starts is None:
-            return add_up(self.path, "extractions", self.files, self._count_extractions).counts
-        wanted, total = {delta.utc(start) for start in starts}, Total()
-        self._count_extractions([row for row in self.files if may_have(row, wanted)], total)
-        return total.counts
+            total = add_up(self.path, "extractions", self.files, self._count_extractions)
+        else:
+            wanted, total = {delta.utc(start) for start in starts}, Total()
+            self._count_extractions([row for row in self.files if may_have(row, wanted)], total)
+        return {batch: (rows, total.more[batch]) for batch, rows in total.counts.items()}
 
     def rows_by_extraction(self) -> Mapping[Batch, int]:
         """Return each extraction's rows in bronze. Where no file has changed, this is the same mapping as before."""
-        total = add_up(self.path, "extractions", self.files, self._count_extractions)
-        if total.summary is None:
-            total.summary = {batch: rows for batch, (rows, _) in total.counts.items()}
-        return total.summary
+        return add_up(self.path, "extractions", self.files, self._count_extractions).counts
 
     def _count_extractions(self, files: Sequence[File], total: Total) -> None:
         for row in files:
@@ -140,8 +136,8 @@ class TableFiles:
                 continue
             written = datetime.fromtimestamp(row["modification_time"] / 1000, UTC)
             for batch, rows in self._extractions_of(row).items():
-                rows_before, last = total.counts.get(batch, (0, written))
-                total.counts[batch] = rows_before + rows, max(last, written)
+                total.counts[batch] = total.counts.get(batch, 0) + rows
+                total.more[batch] = max(total.more.get(batch, written), written)
 
     def _extractions_of(self, row: Mapping[str, Any]) -> dict[Batch, int]:
         """Return rows by extraction of one file of bronze."""
@@ -168,28 +164,30 @@ class TableFiles:
 
     def column_counts(self, columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
         """Return rows by the values of these columns: from statistics, or by reading files with several values."""
-        return self._column_total(columns).counts
+        return add_up(self.path, " ".join(columns), self.files, partial(self._count_columns, columns)).counts
+
+    def rows_by_decision(self) -> Mapping[str, int]:
+        """Return how many rows each decision has; the same mapping where no file has changed."""
+        return add_up(self.path, "decisions", self.files, partial(self._count_columns, ["decision_id"])).more
 
     def windows_by_source(self) -> Mapping[str, int]:
         """Return how many windows of a baseline each decision, or seed, has; the same mapping where no file has changed."""
-        total = self._column_total(["decision_id", "p_extracted_at"])
-        if total.summary is None:
-            total.summary = Counter(map(itemgetter(0), total.counts))
-            total.summary.pop(None, None)
-        return total.summary
+        return add_up(self.path, "windows", self.files, self._count_windows).more
 
-    def _column_total(self, columns: Sequence[str]) -> Total:
-        return add_up(self.path, " ".join(columns), self.files, partial(self._count_columns, columns))
+    def _count_windows(self, files: Sequence[File], total: Total) -> None:
+        self._count_columns(("decision_id", "p_extracted_at"), files, total)
 
     def _count_columns(self, columns: Sequence[str], files: Sequence[File], total: Total) -> None:
+        """Add rows by these columns. By the first one also: of one column the rows, of two the values of the second."""
         for row in files:
             values = tuple(row.get(f"min.{name}") for name in columns)
             is_single = None not in values and values == tuple(row.get(f"max.{name}") for name in columns)
-            if is_single and row["num_records"] is not None:
-                total.counts[values] = total.counts.get(values, 0) + row["num_records"]
-            else:
-                for each, rows in self._count_values(row, columns).items():
-                    total.counts[each] = total.counts.get(each, 0) + rows
+            is_known = is_single and row["num_records"] is not None
+            counts = {values: row["num_records"]} if is_known else self._count_values(row, columns)
+            for each, rows in counts.items():
+                if each[0] is not None and not (each[1:] and each in total.counts):
+                    total.more[each[0]] = total.more.get(each[0], 0) + (1 if each[1:] else rows)
+                total.counts[each] = total.counts.get(each, 0) + rows
 
     def _count_values(self, file: Mapping[str, Any], columns: Sequence[str]) -> Mapping[tuple[Any, ...], int]:
         key = (self.path, file["path"], file["size_bytes"], *columns)

@@ -10,12 +10,14 @@ from typing import Any
 
 from lakehouse_assets.contracts.batch import Batch, start_of
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.evidence.findings import Change, Inventory, Layer, LoggedEvidence, TableState
+from lakehouse_assets.decisions.extraction_log import extraction_log_of
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import commit_metadata
 from lakehouse_assets.storage.baseline import BaselineEvent, baseline_events
 from lakehouse_assets.storage.delta_files import TableFiles
+from lakehouse_assets.storage.kept_missing import kept_missing
 from lakehouse_assets.storage.leases import FENCE
 from lakehouse_assets.storage.log_rows import DECISIONS
 from lakehouse_assets.storage.logs import view_decisions, view_extractions
@@ -42,7 +44,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
     tables: dict[Layer, TableState] = {layer: table_files.state for layer, table_files in files.items()}  # type: ignore[misc]
     if any(tables[log].absent or tables[log].unreadable for log in ("ops/decisions", "ops/extractions")):
         return LoggedEvidence(), Inventory(tables)
-    extractions, doubled = view_extractions(settings, table, lambda fold: (list(fold.records), set(fold.doubled)))
+    extractions, doubled = view_extractions(settings, table, lambda fold: (fold.records, set(fold.doubled)))
     decisions, marks = view_decisions(settings, table, lambda fold: (fold.decisions, fold.marks))
     tables["ops/positions"], positions = measure_positions(settings, table, extractions)
     mark = find_last_mark(marks)
@@ -66,7 +68,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
         unrecorded=_find_unrecorded(files["bronze"], bronze, record),
         positions=positions,
         in_silver={name for entry in silver for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]},
-        quarantine={key[0]: rows for key, rows in files["quarantine"].column_counts(["decision_id"]).items()},
+        quarantine=files["quarantine"].rows_by_decision(),
         changes=_changes(files["silver"], silver, mark),
         named=[name for entry in (*silver, *quarantine) for name in commit_metadata.decode_step(entry.get("userMetadata"))[1]],
     )
@@ -84,9 +86,17 @@ def measure_silver_evidence(settings: Settings, table: str) -> tuple[LoggedEvide
 def measure_baseline_evidence(
     settings: Settings, table: str, decisions: Sequence[Decision]
 ) -> tuple[LoggedEvidence, Inventory]:
-    """Return the same of the baseline alone. ``decisions``: the table's decisions."""
+    """Return the same of the baseline alone. ``decisions``: the table's decisions. Where no file is damaged, the record has of
+    those that join only those whose profiles are not there once.
+    """
     baseline, log = TableFiles(settings.path("baseline", table)), TableFiles(settings.path("ops", "baselines"), table)
-    return _measure_baseline(settings, table, decisions, baseline, log)
+    record, inventory = _measure_baseline(settings, table, decisions, baseline, log)
+    if log.state.unreadable or baseline.state.absent or baseline.state.unreadable:
+        return record, inventory
+    joining = required_profiles(decisions, baseline_events(settings, table))
+    missing = kept_missing(baseline.path, joining, inventory.profiles)
+    suspects = {name: joining[name] for name in sorted({*missing, *inventory.doubled}) if name in joining}
+    return replace(record, teaching=[*suspects], decisions=[*suspects.values()]), inventory
 
 
 def _measure_baseline(
@@ -99,7 +109,7 @@ def _measure_baseline(
     record = LoggedEvidence(
         decisions=decisions,
         teaching=joining,
-        unmeasured=find_unmeasured(settings, table, [decision_id for decision_id in joining if decision_id not in profiles]),
+        unmeasured=find_unmeasured(settings, table, kept_missing(baseline.path, joining, profiles)),
         seeds=_count_seeds(events),
         last_event=max((event.at for event in events), default=None),
     )
@@ -109,13 +119,15 @@ def _measure_baseline(
     return record, Inventory(tables=tables, profiles=profiles, doubled=doubled, last_event=last_event)
 
 
-def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> list[str]:
-    """Return ids of applied decisions whose profiles the baseline must hold: those that join it, since the last reset."""
+def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> Mapping[str, Decision]:
+    """Return applied decisions whose profiles the baseline must hold, by id: those that join it, since the last reset."""
     since = max((event.after for event in events if event.kind == "reset"), default=-1)
+    if since < 0 and (profiled := log_parts.profiled_decisions(decisions)) is not None:
+        return profiled
     joined, origins = ledger.joined_decisions(decisions, ledger.last_number(decisions))
     if origins or since >= 0:
         joined = [d for d in joined if origins.get(d.batch, d).number > since]
-    return [d.decision_id for d in joined if d.applied_at is not None]
+    return {d.decision_id: d for d in joined if d.applied_at is not None}
 
 
 def _count_seeds(events: Sequence[BaselineEvent]) -> dict[str, int]:
@@ -165,8 +177,9 @@ def committed_fingerprints(path: str, batches: Collection[Batch]) -> dict[Batch,
 
 def _find_unrecorded(bronze: TableFiles, batches: Mapping[Batch, int], record: LoggedEvidence) -> set[Batch]:
     """Return undecided extractions with other rows than on record that bronze has a newer commit of."""
-    decided = ledger.current_decisions(record.decisions)
-    others = [e for e in record.extractions if e.batch not in decided and batches.get(e.batch, 0) != e.rows]
+    extractions = extraction_log_of(record.extractions).by_batch
+    undecided = kept_missing(bronze.path, extractions, ledger.current_decisions(record.decisions))
+    others = [e for e in map(extractions.__getitem__, undecided) if batches.get(e.batch, 0) != e.rows]
     recorded = {extraction.batch: extraction.bronze_version for extraction in others}
     committed = [
         (batch, commit["version"])

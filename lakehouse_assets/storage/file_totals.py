@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakehouse_assets.decisions.growing_map import GrowingMap
 from lakehouse_assets.storage.newest_values import NewestValues
 
 File = Mapping[str, Any]
@@ -16,13 +17,13 @@ MOST_KEYS = 1_000_000
 
 @dataclass
 class Total:
-    """``files``: sizes by path. ``counts``: what they add up to. ``summary``: made of the counts when it is first asked for; so
-    it is the same mapping as long as no file has changed.
+    """``files``: sizes by path. ``counts``: what they add up to; ``more``: what is counted with it. Both are for reading, and
+    the same mappings as long as no file has changed.
     """
 
     files: dict[str, int] = field(default_factory=dict)
-    counts: dict[Any, Any] = field(default_factory=dict)
-    summary: dict[Any, int] | None = None
+    counts: GrowingMap[Any, int] = field(default_factory=GrowingMap)
+    more: GrowingMap[Any, Any] = field(default_factory=GrowingMap)
 
 
 _totals = NewestValues[Total](MOST_KEYS, lambda total: len(total.counts))
@@ -38,7 +39,7 @@ def add_up(path: str, name: str, files: Sequence[File], add: Callable[[Sequence[
         return before
     if not before.files.items() <= sizes.items():
         before = Total()
-    total = Total(sizes, before.counts.copy())
+    total = Total(sizes, before.counts.copy(), before.more.copy())
     add([file for file in files if file["path"] not in before.files], total)
     _totals.put((path, name), total)
     return total

@@ -4,7 +4,6 @@ Belongs here: adding rows; what does not simply follow is left to a fold of all 
 decoding a row (logs).
 """
 
-from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import Any
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord, Reason
 from lakehouse_assets.decisions.decision_log import DecisionLog
+from lakehouse_assets.decisions.extraction_log import ExtractionLog
 from lakehouse_assets.decisions.verdict import verdict_with
 
 Row = Mapping[str, Any]
@@ -106,14 +106,15 @@ def _order(number: int, superseded_by: str | None) -> tuple[int, bool]:
 
 
 class ExtractionFold:
-    """``records``: of each extraction its newest record, by window and number. ``doubled``: as `find_double_records`."""
+    """``records``: of each extraction its newest record: another log each time that some are added. ``doubled``: as
+    `find_double_records`.
+    """
 
     def __init__(self, decode: Callable[[Rows], list[ExtractionRecord]], rows: Rows) -> None:
         self._decode = decode
-        self.records = decode(rows)
+        self.records = ExtractionLog(decode(rows))
         self.doubled = find_double_records(rows)
         self.last_at: datetime | None = max((row["extracted_at"] for row in rows), default=None)
-        self._batches = {record.batch for record in self.records}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -121,14 +122,9 @@ class ExtractionFold:
     def add(self, rows: Rows, _: Sequence[str]) -> bool:
         """Add rows that came later, of extractions that have no record yet."""
         batches = [(row["p_extracted_at"], row["extraction_seq"]) for row in rows]
-        if len(set(batches)) < len(batches) or not self._batches.isdisjoint(batches):
+        if len(set(batches)) < len(batches) or any(batch in self.records.by_batch for batch in batches):
             return False
-        for record in self._decode(rows):
-            if not self.records or self.records[-1].batch < record.batch:
-                self.records.append(record)
-            else:
-                insort(self.records, record, key=lambda each: each.batch)
-        self._batches.update(batches)
+        self.records = self.records.followed_by(self._decode(rows))
         times = [row["extracted_at"] for row in rows]
         self.last_at = max([*times, *([self.last_at] if self.last_at else [])], default=None)
         return True

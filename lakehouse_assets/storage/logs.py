@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.decisions import log_parts
+from lakehouse_assets.decisions.extraction_log import ExtractionLog
 from lakehouse_assets.decisions.outcome import Outcome
 from lakehouse_assets.decisions.verdict import reasons_of
 from lakehouse_assets.settings import Settings
@@ -31,13 +33,13 @@ from lakehouse_assets.storage.log_rows import (
 View = TypeVar("View")
 
 
-def extractions(settings: Settings, table: str) -> list[ExtractionRecord]:
+def extractions(settings: Settings, table: str) -> ExtractionLog:
     """Return every extraction of the table by window and number; of a rewritten one its newest record."""
-    return view_extractions(settings, table, lambda fold: list(fold.records))
+    return view_extractions(settings, table, lambda fold: fold.records)
 
 
 def view_extractions(settings: Settings, table: str, view: Callable[[ExtractionFold], View]) -> View:
-    """Return ``view`` of a table's extractions; it must not share their list."""
+    """Return ``view`` of a table's extractions."""
     return read_folded(EXTRACTIONS.path(settings), table, EXTRACTIONS.schema.names, _fold_extractions, view)
 
 
@@ -108,8 +110,7 @@ def with_evidence(
 
 def read_drift(settings: Settings, table: str, first: datetime, last: datetime) -> dict[str, dict[str, Any]]:
     """Return the drift evidence of decisions on the windows from ``first`` to ``last``, by decision id."""
-    log = decisions(settings, table)
-    ids = [d.decision_id for d in log if d.p_extracted_at is not None and first <= d.p_extracted_at <= last]
+    ids = [decision.decision_id for decision in log_parts.decided_between(decisions(settings, table), first, last)]
     files = view_decisions(settings, table, lambda fold: fold.files_of(ids))
     chosen = [("table", "=", table), ("p_extracted_at", ">=", first), ("p_extracted_at", "<=", last), ("event", "=", "decided")]
     rows = DECISIONS.read(settings, ["decision_id", "drift"], chosen, files)

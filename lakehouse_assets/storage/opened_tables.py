@@ -41,6 +41,12 @@ def open_table(path: str, number: int | None = None) -> DeltaTable:
     return entry[1]
 
 
+def is_open(path: str) -> bool:
+    """Whether this process has opened the table, and no file of its log has changed since."""
+    entry = None if is_url(path) else _opened.get(path)
+    return entry is not None and entry[0] == _log_state(path)
+
+
 def open_to_change(path: str, number: int | None = None, transactions: Sequence[Transaction] = ()) -> DeltaTable:
     """Return the same, to delete, repair or alter: an object of the caller's own. Raises LeaseLostError if this process writes
     the table under a lease that was taken over. ``transactions``: of a log, whose rows are under several leases.

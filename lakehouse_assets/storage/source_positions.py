@@ -3,12 +3,13 @@
 Belongs here: rows ↔ texts by window; a window's first one counts. Does not: the meaning of a text (sources).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.evidence.findings import TableState
+from lakehouse_assets.decisions.extraction_log import ExtractionLog
+from lakehouse_assets.decisions.growing_map import GrowingMap
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.delta_files import TableFiles
 from lakehouse_assets.storage.folded_log import Rows, read_folded
@@ -19,47 +20,43 @@ POSITIONS = LogTable(
 )
 
 
-def read_positions(settings: Settings, table: str) -> dict[datetime, str]:
-    """Return a table's recorded positions by window start. No JVM."""
+def read_positions(settings: Settings, table: str) -> GrowingMap[datetime, str]:
+    """Return a table's recorded positions by window start: for reading. No JVM."""
     columns = ["p_extracted_at", "position", "recorded_at"]
-    return read_folded(POSITIONS.path(settings), table, columns, _Positions, lambda fold: fold.texts())
+    return read_folded(POSITIONS.path(settings), table, columns, _Positions, lambda fold: fold.texts)
 
 
 class _Positions:
-    """Each window's first position, with the time when it was recorded."""
+    """``texts``: each window's first position, another mapping each time that some are added."""
 
     def __init__(self, rows: Rows, files: Sequence[str]) -> None:
-        self._by_start: dict[datetime, tuple[datetime, str]] = {}
+        self._recorded_at: dict[datetime, datetime] = {}
+        self.texts = GrowingMap[datetime, str]()
         self.add(rows, files)
 
     def add(self, rows: Rows, _: Sequence[str]) -> bool:
         """Add those of more rows."""
+        self.texts = self.texts.copy()
         for row in rows:
             start, at = row["p_extracted_at"], row["recorded_at"]
-            if start not in self._by_start or at <= self._by_start[start][0]:
-                self._by_start[start] = at, row["position"]
+            if start not in self._recorded_at or at <= self._recorded_at[start]:
+                self._recorded_at[start] = at
+                self.texts[start] = row["position"]
         return True
 
-    def texts(self) -> dict[datetime, str]:
-        """Return the positions by window start."""
-        return {start: text for start, (_, text) in self._by_start.items()}
-
     def __len__(self) -> int:
-        return len(self._by_start)
+        return len(self.texts)
 
 
-def measure_positions(
-    settings: Settings, table: str, extractions: Sequence[ExtractionRecord]
-) -> tuple[TableState, set[datetime]]:
+def measure_positions(settings: Settings, table: str, extractions: ExtractionLog) -> tuple[TableState, Collection[datetime]]:
     """Return the log's state for a table, and the windows with a position. ``extractions``: of the table; only a
     table with a position in one of them is measured.
     """
-    if not any(record.position for record in extractions):
-        return TableState(), set()
+    if not extractions.has_positions:
+        return TableState(), ()
     files = TableFiles(POSITIONS.path(settings), table)
-    if files.state.unreadable:
-        return files.state, set()
-    return files.state, {row["p_extracted_at"] for row in files.entries(POSITIONS.schema, table)}
+    # Of a log that lacks a file, nothing else is compared.
+    return files.state, () if files.state.unreadable or files.state.absent else read_positions(settings, table)
 
 
 def record_positions(settings: Settings, table: str, fresh: Mapping[Window, str], run_id: str, at: datetime) -> None:

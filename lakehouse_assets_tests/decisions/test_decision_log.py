@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.decision import Counts, Decision
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.decision_log import DecisionLog, Sums, count_alike, log_of
 from lakehouse_assets_tests.logbook import DECIDED, decided
 
@@ -65,6 +66,19 @@ def assert_same(log: DecisionLog, decisions: list[Decision]) -> None:
     assert ledger.has_evolution(log) == ledger.has_evolution(decisions)
     starts = {START + timedelta(days=day) for day in range(0, 6, 2)}
     assert _by_number(ledger.of_windows(log, starts)) == _by_number(ledger.of_windows(decisions, starts))
+    for first in (START, START + timedelta(days=2)):
+        recent = ledger.current_decisions(log_parts.since_windows(log, first, 1)).values()
+        needed = {d.p_extracted_at for d in ledger.current_decisions(decisions).values() if d.superseded_by is None}
+        needed = {start for start in needed if start >= first} | {*sorted(start for start in needed if start < first)[-1:]}
+        assert needed <= {d.p_extracted_at for d in recent}
+    between = (START + timedelta(days=1), START + timedelta(days=2))
+    by_id = [sorted(d.decision_id for d in log_parts.decided_between(each, *between)) for each in (log, decisions)]
+    assert by_id[0] == by_id[1]
+    assert {*log_parts.applied_decisions(log)} == {*log_parts.applied_decisions(decisions)}
+    ids = {d.decision_id for d in decisions[:2]}
+    assert log_parts.windows_of_ids(log, ids) == log_parts.windows_of_ids(decisions, ids)
+    for part in (lambda each: log_parts.superseded_decisions(each, ids),):
+        assert sorted(d.number for d in part(log)) == sorted(d.number for d in part(decisions))
     own = [d for d in decisions if d.superseded_by is None]
     doubled = Counter(d.decision_id for d in own) | Counter(d.number for d in own)
     if ledger.are_single(log):
@@ -103,6 +117,9 @@ def test_a_log_that_grows_adds_up_to_what_its_decisions_do(history, first_look):
         if index >= first_look:
             assert_same(log, decisions)
         before.append((log, decisions))
+    for (first, old), (second, new) in pairwise(before):
+        assert log_parts.changed_windows(first, second) >= log_parts.changed_windows(old, new)
+        assert log_parts.lost_ids(first, second) == log_parts.lost_ids(old, new)
     for earlier, content in before:
         assert_same(earlier, content)
         assert_same(DecisionLog(content), content)

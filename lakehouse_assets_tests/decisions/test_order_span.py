@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.decision import Counts
-from lakehouse_assets.decisions.order_span import OrderSpan, definition_of, span_of, with_newer_rows
+from lakehouse_assets.decisions import ledger, order_span
+from lakehouse_assets.decisions.decision_log import DecisionLog
+from lakehouse_assets.decisions.order_span import OrderSpan, RecordedSpans, definition_of, span_of, with_newer_rows
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings
 
@@ -92,3 +94,37 @@ def test_what_is_not_known_may_be_newer_and_what_has_no_row_is_not():
     assert with_newer_rows([late], [early, unknown, empty], spec) == [unknown]
     assert with_newer_rows([unknown], [early, late], spec) == [early, late]
     assert with_newer_rows([empty], [early, late, unknown], spec) == []
+
+
+BATCHES = st.tuples(st.integers(1, 8), st.sampled_from(["today", "before", "unknown", "removed", "empty"]), numbers)
+
+
+@given(st.lists(BATCHES, max_size=12), numbers, st.booleans())
+def test_recorded_spans_find_what_a_look_at_each_batch_does(history, own, by_window):
+    spec = readings(last_modified=None) if by_window else readings()
+    earlier = readings(columns={**readings().columns, "updated": {"type": "bigint", "expr": "value % 1000"}})
+    spans, accepted = RecordedSpans(), dict[object, object]()
+    for day, kind, values in history:
+        text = None if kind == "unknown" else logbook.recorded_span(earlier if kind == "before" else readings(), span(values))
+        decision = logbook.decided(day, order_span=text, counts=Counts() if kind == "empty" else PUBLISHED)
+        spans = spans.copy()
+        spans.put(decision.batch, None if kind == "removed" else decision)
+        accepted.pop(decision.batch, None)
+        accepted |= {} if kind == "removed" else {decision.batch: decision}
+    new = logbook.decided(5, order_span=logbook.recorded_span(readings(), span(own)), counts=PUBLISHED)
+    newer = {each.batch for each in with_newer_rows([new], accepted.values(), spec)}
+    assert {*spans.with_newer_rows([new], spec)} == newer
+
+
+def test_a_long_history_in_order_is_not_looked_at(monkeypatch):
+    """One more window of many: its rows are newer than all, and only the last ones are compared."""
+    log = DecisionLog(
+        logbook.decided(n, order_span=logbook.recorded_span(readings(), OrderSpan(n, n)), counts=PUBLISHED)
+        for n in range(1, 200)
+    )
+    new = logbook.decided(200, order_span=logbook.recorded_span(readings(), OrderSpan(198, 200)), counts=PUBLISHED)
+    live, calls = ledger.live_decisions(log), []
+    read = order_span.span_of
+    monkeypatch.setattr(order_span, "span_of", lambda *args: calls.append(args) or read(*args))
+    assert [start.day for start, _ in live.with_newer_rows([new], readings())] == [16, 17]
+    assert len(calls) <= 2

@@ -38,6 +38,11 @@ class StreamBaselineState(BaselineState):
         self._thinning, self._rate = Thinning.of(spec, joined), WindowRate(decided)
         self._chosen = self.choose_windows()
 
+    def start_with(self, thinning: Thinning, rate: WindowRate) -> None:
+        """Have these slots and this rate, as of the windows that have joined and were decided."""
+        self._thinning, self._rate = thinning, rate
+        self._chosen = self.choose_windows()
+
     def choose_windows(self) -> list[datetime]:
         """Return the windows whose measurements the state is made of, in the order of joining."""
         return self._thinning.newest(needed_windows(self.spec))

@@ -4,6 +4,7 @@ Belongs here: the slots. Does not: what is merged of the windows (stream_baselin
 """
 
 from collections.abc import Iterable
+from copy import copy
 from datetime import datetime
 
 from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
@@ -31,6 +32,12 @@ class Thinning:
         for window in windows:
             thinning.add(window)
         return thinning
+
+    def copy(self) -> "Thinning":
+        """Return the same slots, to be changed."""
+        other = copy(self)
+        other._by_slot = self._by_slot.copy()
+        return other
 
     def add(self, window: datetime) -> None:
         """Give a window its slot, if nobody has it."""

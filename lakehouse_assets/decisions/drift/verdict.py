@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.stream_drift import Levels
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.drift.feature_result import FeatureResult
 from lakehouse_assets.decisions.drift.method import FIRST_METHOD, METHOD
 from lakehouse_assets.decisions.drift.moving_sum import MovingSum
@@ -124,7 +124,7 @@ def _latest_before(decisions: Iterable[Decision], first: datetime, end: datetime
     """The current decision of each window, on its last extraction: of the windows from ``first`` to before ``end``, and of
     `LOOK_BACK` before them.
     """
-    current = ledger.current_decisions(decisions).values()
+    current = ledger.current_decisions(log_parts.since_windows(decisions, first, LOOK_BACK)).values()
     before = [d for d in current if d.p_extracted_at and d.p_extracted_at < end and d.superseded_by is None]
     earlier = nlargest(LOOK_BACK, {start for d in before if (start := d.p_extracted_at) and start < first})
     oldest = min(earlier, default=first)

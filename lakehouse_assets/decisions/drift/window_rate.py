@@ -4,7 +4,7 @@ Belongs here: that count. Does not: the level that follows (contracts/stream_dri
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from lakehouse_assets.contracts.stream_drift import DAY, WEEK
@@ -16,6 +16,14 @@ class WindowRate:
     def __init__(self, windows: Iterable[datetime] = ()) -> None:
         self._starts = sorted(set(windows))
         self._prune()
+
+    @classmethod
+    def of_sorted(cls, windows: Sequence[datetime]) -> "WindowRate":
+        """Return the rate of windows in order, each once; only the last days' are looked at."""
+        first = bisect_right(windows, windows[-1] - timedelta(days=7)) if windows else 0
+        rate = cls()
+        rate._starts = [*windows[first:]]
+        return rate
 
     def add(self, window: datetime) -> None:
         """Count one more window; one that is counted already changes nothing."""

@@ -6,12 +6,11 @@ what was compared (pipeline/evidence).
 A table with 100,000 windows is compared several times in a run that adds one window: in full that takes seconds each time.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.decision_log import count_alike
+from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.evidence.comparison import (
     compare_evidence,
     find_double_entries,
@@ -19,6 +18,8 @@ from lakehouse_assets.decisions.evidence.comparison import (
     find_unknown_decisions,
 )
 from lakehouse_assets.decisions.evidence.findings import Inventory, LoggedEvidence
+from lakehouse_assets.decisions.extraction_log import extraction_log_of
+from lakehouse_assets.decisions.growing_map import find_changed_keys, find_new_keys
 
 Evidence = tuple[LoggedEvidence, Inventory]
 
@@ -30,9 +31,14 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     record, inventory = now
     if any(state.unreadable or state.absent for state in inventory.tables.values()) or any(find_double_entries(table, record)):
         return False
-    ids = ledger.ids_of(record.decisions)
-    ids = ids | set(record.given_up) if record.given_up else ids
-    if find_unknown_decisions(record, inventory) or find_orphaned_profiles(inventory.profiles, ids):
+    before_record, before_inventory = before
+    if log_parts.lost_ids(before_record.decisions, record.decisions) or {*before_record.given_up} - {*record.given_up}:
+        return False  # anything may name what is lost
+    quarantine = find_changed_keys(before_inventory.quarantine, inventory.quarantine)
+    if find_unknown_decisions(record, replace(inventory, quarantine=_keep_keys(inventory.quarantine, quarantine))):
+        return False
+    profiles = find_new_keys(before_inventory.profiles, inventory.profiles)
+    if find_orphaned_profiles(profiles, ledger.ids_of(record.decisions)) - {*record.given_up}:
         return False
     if any(decision.decision_id in inventory.in_silver for decision in ledger.lost_marks(record.decisions)):
         return False
@@ -42,63 +48,48 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
 def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     """Return what is ``now`` of the windows that have changed. What belongs to no window stays whole."""
     (old, old_inventory), (new, inventory) = before, now
+    bronze = find_changed_keys(old_inventory.bronze, inventory.bronze)
     ids = {
-        *_find_other_keys(old_inventory, inventory, "quarantine"),
-        *_find_other_keys(old_inventory, inventory, "profiles"),
-        *_find_others(old.teaching, new.teaching),
+        *find_changed_keys(old_inventory.quarantine, inventory.quarantine),
+        *find_changed_keys(old_inventory.profiles, inventory.profiles),
+        *find_changed_keys(old.teaching, new.teaching),
         *(set(old.unmeasured) ^ set(new.unmeasured)),
         *inventory.doubled,
     }
-    decisions = _find_other_entries(old, new, "decisions")
-    decisions += [decision for decision in new.decisions if decision.decision_id in ids] if ids else []
+    extractions, extractions_before = (extraction_log_of(each.extractions) for each in (new, old))
     starts = {
-        *(decision.p_extracted_at for decision in decisions),
-        *(record.p_extracted_at for record in _find_other_entries(old, new, "extractions")),
-        *(start for start, _ in _find_other_keys(old_inventory, inventory, "bronze")),
+        *log_parts.windows_of_ids(new.decisions, ids),
+        *log_parts.changed_windows(old.decisions, new.decisions),
+        *find_changed_keys(extractions_before.by_window, extractions.by_window),
+        *(start for start, _ in bronze),
         *(start for start, _ in {*old_inventory.unrecorded, *inventory.unrecorded}),
-        *(set(old_inventory.positions) - set(inventory.positions)),
+        *(
+            start
+            for start in find_changed_keys(old_inventory.positions, inventory.positions)
+            if start not in inventory.positions
+        ),
     }
-    by_window = ledger.of_windows(new.decisions, {start for start in starts if start is not None})
+    starts.discard(None)
+    by_window = ledger.of_windows(new.decisions, starts)
     of_windows = sorted((d for own in by_window.values() for d in own), key=lambda d: d.number)
-    ids |= {decision.decision_id for decision in (*decisions, *of_windows)}
+    ids |= {decision.decision_id for decision in of_windows}
+    records = extractions.of_windows(starts)
+    # With that, also rows in bronze that an extraction left which is not on record.
+    last = max((record.extraction_seq for record in records), default=0)
+    batches = {*bronze, *((start, seq) for start in starts for seq in range(1, last + 1))}
     record = replace(
-        new,
-        extractions=[each for each in new.extractions if each.p_extracted_at in starts],
-        decisions=of_windows,
-        teaching=[name for name in new.teaching if name in ids],
+        new, extractions=records, decisions=of_windows, teaching=[name for name in sorted(ids) if name in new.teaching]
     )
     return record, replace(
         inventory,
-        bronze={batch: rows for batch, rows in inventory.bronze.items() if batch[0] in starts},
+        bronze=_keep_keys(inventory.bronze, batches),
         quarantine=_keep_keys(inventory.quarantine, ids),
         profiles=_keep_keys(inventory.profiles, {*ids, *new.seeds}),
+        positions=[each.p_extracted_at for each in records if each.p_extracted_at in inventory.positions],
         named=(),
         in_silver=(),
     )
 
 
-def _find_others(before: Sequence[str], now: Sequence[str]) -> set[str]:
-    """Return what one of the two has, and the other has not."""
-    alike = count_alike(before, now)
-    return set(before[alike:]) ^ set(now[alike:])
-
-
-def _find_other_entries(old: LoggedEvidence, new: LoggedEvidence, log: Literal["decisions", "extractions"]) -> list[Any]:
-    """Return the entries of a log that one of the two has, and the other has not: by their identity."""
-    before, now = getattr(old, log), getattr(new, log)
-    ids_before, ids_now = [*map(id, before)], [*map(id, now)]
-    alike = count_alike(ids_before, ids_now)
-    lost, added = set(ids_before[alike:]) - set(ids_now[alike:]), set(ids_now[alike:]) - set(ids_before[alike:])
-    return [*(each for each in before[alike:] if id(each) in lost), *(each for each in now[alike:] if id(each) in added)]
-
-
-def _find_other_keys(old: Inventory, new: Inventory, counts: Literal["bronze", "quarantine", "profiles"]) -> set[Any]:
-    """Return the keys whose numbers differ, or that only one of the two has."""
-    before, now = getattr(old, counts), getattr(new, counts)
-    if before is now:
-        return set()
-    return {*(key for key, rows in now.items() if before.get(key) != rows), *(key for key in before if key not in now)}
-
-
-def _keep_keys(numbers: Mapping[str, int], keys: Collection[Any]) -> dict[str, int]:
+def _keep_keys(numbers: Mapping[Any, int], keys: Collection[Any]) -> dict[Any, int]:
     return {key: numbers[key] for key in keys if key in numbers}

@@ -61,7 +61,7 @@ class LoggedEvidence:
     extractions: Sequence[ExtractionRecord] = ()
     recorded_twice: Collection[Batch] = ()
     decisions: Sequence[Decision] = ()
-    teaching: Sequence[str] = ()
+    teaching: Collection[str] = ()
     unmeasured: Collection[str] = ()
     silver: tuple[int, int | None] | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
