@@ -32,13 +32,28 @@ def values_of(column: pa.ChunkedArray) -> Sequence[Any]:
         return [None if number is None else number == 1 for number in _numbers(column)]
     if not pa.types.is_string(kind):
         return column.to_pylist()
-    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
-    values: list[Any] = []
-    for chunk in chunks:
-        texts = chunk.dictionary.to_pylist()
-        values += [None if index is None else texts[index] for index in _numbers(pa.chunked_array([chunk.indices]))]
-    return values
+    chunks = column.dictionary_encode().chunks
+    # All chunks have one dictionary. To unify what is one already takes a second for 100,000 texts in 300 chunks.
+    if any(len(chunk.dictionary) != len(chunks[0].dictionary) for chunk in chunks):
+        chunks = pa.chunked_array(chunks).unify_dictionaries().chunks
+    texts = _texts(chunks[0].dictionary)
+    indices = _numbers(pa.chunked_array([chunk.indices for chunk in chunks]))
+    return [None if index is None else texts[index] for index in indices]
+
+
+def _texts(array: pa.StringArray) -> list[str]:
+    """Return texts, none of them NULL, from their bytes: Arrow takes ten times as long."""
+    _, ends, buffer = array.buffers()
+    if not len(array) or buffer is None:
+        return [""] * len(array)
+    offsets = memoryview(ends).cast("B").cast("i")[array.offset : array.offset + len(array) + 1].tolist()
+    first = offsets[0]
+    data = memoryview(buffer).cast("B")[first : offsets[-1]].tobytes()
+    pairs = zip(offsets, offsets[1:], strict=False)
+    if data.isascii():
+        text = data.decode("ascii")
+        return [text[start - first : end - first] for start, end in pairs]
+    return [data[start - first : end - first].decode() for start, end in pairs]
 
 
 def _numbers(column: pa.ChunkedArray) -> Sequence[int | None]:
