@@ -10,9 +10,11 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions import ledger, log_parts
+from lakehouse_assets.decisions.extraction_log import ExtractionLog
 from lakehouse_assets.decisions.healing import WindowFacts, WindowStatus, window_statuses
 from lakehouse_assets.decisions.reading import windows_to_read_again
 from lakehouse_assets.orchestration import dagster_internals as internals
@@ -29,6 +31,8 @@ from lakehouse_assets.orchestration.healing.source_versions import (
 from lakehouse_assets.orchestration.own_process import was_killed
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
+from lakehouse_assets.storage.kept_missing import kept_missing
+from lakehouse_assets.storage.source_positions import read_positions
 from lakehouse_assets.storage.table_windows import table_windows
 
 LAYERS = ("bronze", "silver", "baseline")
@@ -60,42 +64,74 @@ def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableS
 
 
 def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowFacts]:
-    """Return the recorded facts of each closed window of a table."""
+    """Return the recorded facts of each closed window of a table; of a stream, those that may need a step."""
     arrived = {} if spec.extraction.stream else recorded_versions(instance, spec)
-    records = logs.extractions(settings, spec.name)
-    newest = ledger.latest_extractions(records)
-    first: dict[datetime, datetime] = {}
-    for record in records:
-        first[record.p_extracted_at] = min(record.extracted_at, first.get(record.p_extracted_at, record.extracted_at))
-    decisions = logs.decisions(settings, spec.name)
-    current = ledger.current_decisions(decisions)
+    records, decisions = logs.extractions(settings, spec.name), logs.decisions(settings, spec.name)
+    current, digits = ledger.current_decisions(decisions), digits_of(spec)
+    newest = {} if spec.extraction.stream else ledger.latest_extractions(records)  # its windows are read once
     again = without_attempted(instance, spec, windows_to_read_again(spec, newest, decisions))
-    # The last decision counts: a release that was killed half way is still to be applied.
-    applied = {batch for batch, decision in current.items() if decision.applied_at}
-    quarantined: dict[datetime, int | None] = {}
-    for decision in sorted(current.values(), key=lambda d: d.extraction_seq):
-        if decision.p_extracted_at is not None and decision.superseded_by is None:
-            rows = decision.counts.rows_quarantined
-            quarantined[decision.p_extracted_at] = rows if decision.verdict == "quarantined" or rows > 0 else None
+    quarantined = _quarantined_rows(decisions)
     materialized = instance.get_materialized_partitions(asset_key(spec, f"bronze_{spec.name}"))
     materialized = materialized & instance.get_materialized_partitions(asset_key(spec, f"silver_{spec.name}"))
-    facts, digits = dict[Window, WindowFacts](), digits_of(spec)
-    for window in table_windows(settings, spec, now):
-        record, fingerprint = newest.get(window.start), arrived.get(window.key)
+    facts = dict[Window, WindowFacts]()
+    for window in _windows(settings, spec, now, records, decisions, materialized):
+        of_window = records.of_windows([window.start])
+        record, fingerprint = (of_window[-1] if of_window else None), arrived.get(window.key)
         if spec.extraction.stream:  # what it took is on record, and never changes
             fingerprint = record.fingerprint[:digits] if record is not None else UNREAD
         is_fresh = record is not None and record.fingerprint[:digits] == fingerprint and window.start not in again
-        is_applied = record is not None and (window.start, record.extraction_seq) in applied
+        # The last decision counts: a release that was killed half way is still to be applied.
+        last = current.get(record.batch) if record is not None else None
+        is_applied = last is not None and last.applied_at is not None
         facts[window] = WindowFacts(
             window,
             has_arrived=fingerprint is not None,
             is_fresh=is_fresh,
             is_current=is_fresh and is_applied and partition_key(spec.extraction, window) in materialized,
-            first_extracted_at=first.get(window.start),
+            first_extracted_at=min((each.extracted_at for each in of_window), default=None),
             rows_quarantined=quarantined.get(window.start),
         )
     pending = [window for window, of_window in facts.items() if of_window.has_arrived and not of_window.is_current]
     return [*(_with_tries(instance, spec, facts, pending, again) if pending else facts).values()]
+
+
+def _windows(
+    settings: Settings,
+    spec: TableSpec,
+    now: datetime,
+    records: ExtractionLog,
+    decisions: Sequence[Decision],
+    materialized: Collection[str],
+) -> list[Window]:
+    """Return the table's closed windows, oldest first: of a stream those that are not in bronze, not judged, not applied,
+    quarantined, or in a partition that Dagster does not know. It has a hundred thousand others.
+    """
+    extraction = spec.extraction
+    if not extraction.stream or extraction.lookback:
+        return table_windows(settings, spec, now)
+    recorded, name = read_positions(settings, spec.name), (settings.root, spec.name)
+    starts: set[datetime | None] = {*kept_missing(("unread", *name), recorded, records.by_window)}
+    undecided = kept_missing(("undecided", *name), records.by_batch, ledger.current_decisions(decisions))
+    starts |= {start for start, _ in undecided}
+    starts |= {d.p_extracted_at for d in ledger.unapplied_decisions(decisions)}
+    starts |= {d.p_extracted_at for d in ledger.quarantined_decisions(decisions)}
+    for first, last in log_parts.decided_ranges(decisions, lambda start: extraction.partition(extraction.window_at(start)).end):
+        if partition_key(extraction, extraction.window_at(first)) not in materialized:
+            starts |= {d.p_extracted_at for d in log_parts.decided_between(decisions, first, last)}
+    windows = [extraction.window_at(start) for start in starts if start in recorded and start is not None]
+    return sorted(window for window in windows if window.end <= now)
+
+
+def _quarantined_rows(decisions: Sequence[Decision]) -> dict[datetime, int]:
+    """Return the quarantined rows of each window whose newest judged extraction has some, or is quarantined without any."""
+    quarantined = {d.batch: d.counts.rows_quarantined for d in ledger.quarantined_decisions(decisions)}
+    current = ledger.current_decisions(decisions)
+    by_window = ledger.of_windows(decisions, {start for start, _ in quarantined if start is not None})
+    newest = {
+        start: max((d.batch for d in own if current[d.batch].superseded_by is None), key=lambda batch: batch[1])
+        for start, own in by_window.items()
+    }
+    return {start: quarantined[batch] for start, batch in newest.items() if batch in quarantined}
 
 
 def _with_tries(
@@ -180,12 +216,12 @@ def may_be_overlooked(instance: dg.DagsterInstance, settings: Settings, spec: Ta
     (it may have changed while a run passed over it); where a decision is not applied; where a quarantined window is to be read
     by other keys of `source:`; and where the lake lacks what the instance has on record (it is new, or an older copy).
     """
+    if spec.extraction.stream:
+        return False  # its own process finishes what is on record
     reported, materialized = (
         instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)
         for key in (source_key(spec), asset_key(spec, f"silver_{spec.name}"))
     )
-    if spec.extraction.stream:
-        return False  # its own process finishes what is on record
     if any(storage_id > materialized.get(key, -1) for key, storage_id in reported.items()):
         return True
     newest = ledger.latest_extractions(logs.extractions(settings, spec.name))
