@@ -3,8 +3,8 @@
 Belongs here: the state of windows and checks, masked. Does not: reading logs (reading), one page's content (*_view).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -177,8 +177,24 @@ class PageHistory:
         """Windows whose checks and drift were read, oldest first."""
         return [window for window in self.windows if window.decision is not None and window.name in self.pages]
 
+    def with_pages(self, pages: Collection[str], decisions: Sequence[Decision]) -> "PageHistory":
+        """Return the same history where these windows have a page. ``decisions``: the same ones, some with checks and drift."""
+        read = {id(old): new for old, new in zip(self.decisions, decisions, strict=True) if old is not new}
+        other = replace(self, decisions=tuple(decisions), pages=frozenset(pages))
+        names = {self.name_of(decision) for decision in read.values()}
+        # Of 100,000 windows, a thousand have a page: the others stay as they are.
+        of_window = {name: [read.get(id(each), each) for each in self.of_window[name]] for name in names}
+        vars(other)["of_window"] = {**self.of_window, **of_window}
+        vars(other)["windows"] = [
+            replace(window, decision=read.get(id(window.decision), window.decision), path=other.path_of(window.name))
+            if window.name in names or window.name in other.pages
+            else window
+            for window in self.windows
+        ]
+        return other
+
     def _state(self, name: str, decisions: Sequence[Decision]) -> WindowState:
-        current = ledger.current_decisions(decisions).values()
+        current = ledger.current_decisions(decisions).values() if decisions[1:] else decisions
         decision = max(current, key=lambda d: d.extraction_seq)
         return WindowState(name, decision.p_extracted_at, state_of(decision), decision, self.path_of(name))
 

@@ -71,9 +71,13 @@ class LogSnapshot:
     def rulesets(self, table: str) -> list[str]:
         """Return a table's rule sets as they were recorded, each once, the newest first."""
         wanted = (field("table") == table) & (field("event") == "decided")
-        rows = self._rows("decisions", ["number", "ruleset"], wanted)
-        ordered = sorted(rows, key=lambda row: -(row["number"] or 0))
-        return list(dict.fromkeys(row["ruleset"] for row in ordered if isinstance(row["ruleset"], str)))
+        log = self._logs["decisions"]
+        if log is None or not {"number", "ruleset"} <= {*log[0].schema.names}:
+            return []
+        rows = read_rows(log[0], ["number", "ruleset"], wanted)
+        newest = rows.group_by("ruleset").aggregate([("number", "max")]).to_pylist()
+        ordered = sorted(newest, key=lambda row: -(row["number_max"] or 0))
+        return [row["ruleset"] for row in ordered if isinstance(row["ruleset"], str)]
 
     def with_evidence(self, table: str, chosen: Sequence[Decision]) -> list[Decision]:
         """Return these decisions with checks and drift."""

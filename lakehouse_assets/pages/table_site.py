@@ -130,7 +130,7 @@ def read_table(
     evidence = {(d.decision_id, d.superseded_by): mask.apply(d) for d in snapshot.with_evidence(table, wanted)}
     decisions = tuple(_masked_light(evidence.get((d.decision_id, d.superseded_by), d), mask) for d in rows.decisions)
     spec = mask.spec(newest) if newest else None
-    return TableSite(PageHistory(table, decisions, rows.extractions, rules, frozenset(pages), notes, shown), mask, spec)
+    return TableSite(history.with_pages(pages, decisions), mask, spec)
 
 
 def _may_read(table: str, sql: Any, tables: Collection[str]) -> bool:
