@@ -11,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_assets.contracts.decision import Counts
+from lakehouse_assets.decisions import ledger
+from lakehouse_assets.decisions.decision_log import DecisionLog
 from lakehouse_assets.decisions.evidence import changes
 from lakehouse_assets.decisions.evidence.changes import is_still_whole
 from lakehouse_assets.decisions.evidence.comparison import compare_evidence
 from lakehouse_assets.decisions.evidence.findings import Change, TableState
+from lakehouse_assets.decisions.extraction_log import ExtractionLog
+from lakehouse_assets.decisions.growing_map import GrowingMap
 from lakehouse_assets_tests.decisions.evidence.test_comparison import (
     ALL,
     AT,
@@ -190,3 +194,36 @@ def test_nothing_is_missed(data):
         now = changed(data, now)
     if is_still_whole("t", before, now):
         assert compare_evidence("t", *now) == []
+
+
+def grown(before: GrowingMap, now) -> GrowingMap:
+    """The mapping that has grown from another one."""
+    later = before.copy()
+    for key in {*before} - {*now}:
+        del later[key]
+    later.update(now)
+    return later
+
+
+def as_kept(before, now):
+    """Both as a process keeps them: logs with sums, and mappings of which one has grown from the other."""
+    maps = {name: GrowingMap(getattr(before[1], name)) for name in ("bronze", "quarantine", "profiles")}
+    later = {name: grown(each, getattr(now[1], name)) for name, each in maps.items()}
+    records = [
+        replace(record, decisions=DecisionLog(record.decisions), extractions=ExtractionLog(record.extractions))
+        for record, _ in (before, now)
+    ]
+    for record in records:
+        assert ledger.last_number(record.decisions) >= 0
+    return (records[0], replace(before[1], **maps)), (records[1], replace(now[1], **later))
+
+
+@given(st.data())
+@settings(max_examples=1000, deadline=None)
+def test_nothing_is_missed_of_what_a_process_keeps(data):
+    now = before = BASE
+    for _ in range(data.draw(st.integers(1, 3))):
+        now = changed(data, now)
+    if is_still_whole("t", *as_kept(before, now)):
+        assert compare_evidence("t", *now) == []
+    assert is_still_whole("t", *as_kept(before, before))

@@ -21,7 +21,7 @@ SPEC = readings(
     source={"kind": "files", "path": "readings/*.csv", "format": "csv"},
     extraction={"start": datetime(2024, 1, 1, tzinfo=UTC), "cadence": "hourly", "stream": {}},
 )
-WHOLE, FIRST_OF_SECOND_HOUR, WAITING, UNJUDGED, UNREAD = 7, 60, 97, 98, 99
+QUARANTINED, FIRST_OF_SECOND_HOUR, WAITING, UNJUDGED, UNREAD = 7, 60, 97, 98, 99
 
 
 def start(number: int) -> datetime:
@@ -38,7 +38,7 @@ def lake(settings):
         for n in range(UNREAD)
     ]
     logs.record_extractions(settings, records)
-    counts = {WHOLE: {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3)}}
+    counts = {QUARANTINED: {"verdict": "quarantined", "counts": Counts(3, 0, 0, 3)}}
     judged = [decided(n + 1, p_extracted_at=start(n), verdict="published", counts=Counts(3, 3)) for n in range(UNJUDGED)]
     judged = [decided(n + 1, p_extracted_at=start(n), **counts[n]) if n in counts else judged[n] for n in range(UNJUDGED)]
     write(settings, judged[:WAITING])
@@ -53,19 +53,19 @@ def numbers(lake, instance: dg.DagsterInstance) -> list[int]:
 
 
 def test_windows_that_are_done_are_not_looked_at(lake, monkeypatch):
-    instance, made = dg.DagsterInstance.ephemeral(), []
+    instance, calls = dg.DagsterInstance.ephemeral(), []
     assert numbers(lake, instance) == [*range(100)]
     for hour in ("2024-01-01-10:00", "2024-01-01-11:00"):
         for layer in ("bronze", "silver"):
             if (layer, hour) != ("silver", "2024-01-01-11:00"):
                 instance.report_runless_asset_event(dg.AssetMaterialization(f"{layer}_readings", partition=hour))
-    assert numbers(lake, instance) == [WHOLE, *range(FIRST_OF_SECOND_HOUR, 100)]
+    assert numbers(lake, instance) == [QUARANTINED, *range(FIRST_OF_SECOND_HOUR, 100)]
     instance.report_runless_asset_event(dg.AssetMaterialization("silver_readings", partition="2024-01-01-11:00"))
     window_at = ExtractionSpec.window_at
-    monkeypatch.setattr(ExtractionSpec, "window_at", lambda *args: made.append(args) or window_at(*args))
-    assert numbers(lake, instance) == [WHOLE, WAITING, UNJUDGED, UNREAD]
-    assert len(made) < 12
+    monkeypatch.setattr(ExtractionSpec, "window_at", lambda *args: calls.append(args) or window_at(*args))
+    assert numbers(lake, instance) == [QUARANTINED, WAITING, UNJUDGED, UNREAD]
+    assert len(calls) < 12
     states = {
         (s.window.start - START) // timedelta(minutes=1): s.states for s in read_statuses(instance, lake, SPEC, start(1_000))
     }
-    assert states == {WHOLE: ("quarantined",), WAITING: ("unfinished",), UNJUDGED: ("unfinished",), UNREAD: ("missing",)}
+    assert states == {QUARANTINED: ("quarantined",), WAITING: ("unfinished",), UNJUDGED: ("unfinished",), UNREAD: ("missing",)}
