@@ -78,7 +78,7 @@ def _list_joined(
 ) -> list[datetime]:
     """Every window that has joined since the last reset, once, in order, whatever became of it."""
     resets = [index for index, event in enumerate(events) if event.kind == "reset"]
-    since = events[resets[-1]].after if resets else -1
+    since = _number_of_reset(events)
     joined = [
         (decision.number, False, decision.p_extracted_at)
         for decision in decisions
@@ -89,6 +89,11 @@ def _list_joined(
     after = {event.seed_id: event.after for event in current if event.kind == "seed"}
     joined += [(after[source], True, start) for source, start in seeds if source in after]
     return list(dict.fromkeys(start for _, _, start in sorted(joined)))
+
+
+def _number_of_reset(events: Sequence[BaselineEvent]) -> int:
+    """Return the number of the decision that the last reset came after; -1 without any."""
+    return next((event.after for event in reversed(events) if event.kind == "reset"), -1)
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,8 @@ def _thin_out(
     requests = (drift, [(event.kind, event.after, event.at) for event in events], sorted(seeds))
     name, by_window, last = (path, len(events)), log.sums.by_window, log.sums.last_number
     before = _thinned.get(name)
-    new = _find_newly_joined(before, by_window) if before is not None and before.requests == requests else None
+    is_same = before is not None and before.requests == requests
+    new = _find_newly_joined(before, by_window, _number_of_reset(events)) if before is not None and is_same else None
     if before is None or new is None:
         thinning = Thinning.of(drift, _list_joined(decisions, events, seeds, version))
     else:
@@ -132,12 +138,16 @@ def _thin_out(
     return thinning
 
 
-def _find_newly_joined(before: _Thinned, by_window: GrowingMap[datetime, tuple[Decision, ...]]) -> list[datetime] | None:
-    """Return the windows that have joined since, in order; None where an earlier one may have joined otherwise."""
+def _find_newly_joined(
+    before: _Thinned, by_window: GrowingMap[datetime, tuple[Decision, ...]], reset: int
+) -> list[datetime] | None:
+    """Return the windows that have joined since, in order; None where an earlier one may have joined otherwise. ``reset``: only
+    later decisions join.
+    """
     joined: dict[int, datetime] = {}
     for start in by_window.find_changed(before.by_window):
         then, now = (
-            min((d.number for d in each.get(start, ()) if _has_joined(d)), default=None)
+            min((d.number for d in each.get(start, ()) if d.number > reset and _has_joined(d)), default=None)
             for each in (before.by_window, by_window)
         )
         if then == now:

@@ -180,6 +180,24 @@ def test_a_seed_that_a_reset_has_forgotten_takes_no_slot(stream, tmp_path):
     assert contents(read_baseline(settings, SPEC, decisions, 200)) == expected
 
 
+def test_a_window_of_before_a_reset_that_joins_again_takes_a_slot_in_a_process_that_has_read_before(
+    stream, tmp_path, monkeypatch
+):
+    """As in one that has not."""
+    settings = lake_settings(tmp_path)
+    _, decisions, *_ = stream
+    decisions = [replace(d, number=number) for number, d in enumerate([d for d in decisions if d.accepted][:60], 1)]
+    again = replace(decisions[20], number=61, kind="rejudged")
+    decisions = logbook.write(settings, [*decisions, again])
+    write_profiles(settings, "readings", decisions)
+    log_baseline_event(settings, event("reset", 40, 1))
+    read_baseline(settings, SPEC, decisions[:60], 60)
+    windows = read_baseline(settings, SPEC, decisions, 61).history.windows
+    monkeypatch.setattr(stream_baseline, "_thinned", NewestValues(32, lambda _: 1))
+    assert again.p_extracted_at in windows
+    assert windows == read_baseline(settings, SPEC, decisions, 61).history.windows
+
+
 def test_a_pin_a_reset_and_an_earlier_version(stream, tmp_path):
     settings = lake_settings(tmp_path)
     _, decisions, *_ = stream
