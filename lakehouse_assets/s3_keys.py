@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import Mapping
 from configparser import Error, RawConfigParser
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import Any, Self, TypedDict
 
 from lakehouse_assets.errors import EnvironmentMissing
 from lakehouse_assets.project import FrozenModel
@@ -80,6 +81,11 @@ class S3Keys(TypedDict):
     expires_at: datetime
 
 
+Variables = tuple[tuple[str, str], ...]
+# Of the environment that was last looked at, a role's: they ask for the next keys by themselves.
+_of_roles: dict[Variables, Any] = {}
+
+
 def find_keys() -> S3Keys:
     """Return the keys that Amazon's chain finds: of the profile, else of the role. Raises EnvironmentMissing without any."""
     variables = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(("AWS_", "HOME"))))
@@ -89,22 +95,38 @@ def find_keys() -> S3Keys:
 
 
 @lru_cache(maxsize=1)
-def _search(variables: tuple[tuple[str, str], ...], period: int) -> tuple[str, str, str | None]:
-    """Search once for an environment and a period: a role is asked by a request."""
+def _search(variables: Variables, period: int) -> tuple[str, str, str | None]:
+    """Search once for an environment and a period: a role is asked by a request. Where it does not answer, its last keys are
+    used until they expire.
+    """
     import botocore.exceptions  # noqa: PLC0415 (a quarter of a second, which keys in variables need not)
     import botocore.session  # noqa: PLC0415 (the same)
+    from botocore.credentials import RefreshableCredentials  # noqa: PLC0415 (the same)
 
+    failures = botocore.exceptions.BotoCoreError, RuntimeError  # the second one: keys that have expired
     try:
         credentials = botocore.session.Session().get_credentials()
         keys = credentials.get_frozen_credentials() if credentials else None
-    except botocore.exceptions.BotoCoreError as error:
+    except failures as error:
+        credentials, keys, failure = None, None, type(error).__name__
+    else:
+        failure = ""
+    if keys is None and (last := _of_roles.get(variables)) is not None:
+        with suppress(*failures):
+            return _as_texts(last.get_frozen_credentials())
+    if failure:
         # Its message may quote the answer, and with it a key.
-        raise EnvironmentMissing(
-            f"the keys of S3 cannot be read from the profile or the role: {type(error).__name__}"
-        ) from None
+        raise EnvironmentMissing(f"the keys of S3 cannot be read from the profile or the role: {failure}")
+    if isinstance(credentials, RefreshableCredentials):
+        _of_roles.clear()
+        _of_roles[variables] = credentials
     if keys is None or keys.access_key is None or keys.secret_key is None:
         raise EnvironmentMissing(
             "there are no keys of S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this machine a"
             " role"
         )
+    return _as_texts(keys)
+
+
+def _as_texts(keys: Any) -> tuple[str, str, str | None]:
     return keys.access_key, keys.secret_key, keys.token

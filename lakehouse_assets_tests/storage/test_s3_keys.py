@@ -93,6 +93,22 @@ def test_a_role_that_is_refused_is_reported_without_the_answer(tmp_path, monkeyp
             find_keys()
 
 
+def test_the_last_keys_of_a_role_are_used_while_it_does_not_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    periods = iter(range(0, 10_000, 1_000))
+    monkeypatch.setattr("lakehouse_assets.s3_keys.time.monotonic", lambda: next(periods))
+    with role_endpoint(tmp_path) as role:
+        for name, value in {**without_keys(tmp_path), **role.variables}.items():
+            monkeypatch.setenv(name, value)
+        keys = find_keys()
+        (tmp_path / "token").write_text("may-not-ask")
+        assert find_keys()["access_key_id"] == keys["access_key_id"] == ROLE_KEY
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "other"))
+        (tmp_path / "other").write_text("may-not-ask")
+        with pytest.raises(EnvironmentMissing):  # of another environment
+            find_keys()
+
+
 # Each library once, as the project opens it.
 EACH_LIBRARY = """
 import sys
