@@ -7,7 +7,7 @@ A run that adds one window to 100,000 makes some ten copies of what a log adds u
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -16,25 +16,44 @@ MOST_CHANGES = 1_000
 ABSENT: Any = object()
 
 
-class GrowingMap(MutableMapping[Key, Value]):
-    """A dict, also in its order. Copies share ``_base``, which nobody changes; each has its own changes of it."""
+class _Parts(NamedTuple):
+    """``base``: shared, nobody changes it. ``changed``: of its keys, other values or ABSENT. ``added``: values of other keys.
+    ``removed``: how many keys of the base are absent.
+    """
 
-    __slots__ = ("_added", "_base", "_changed", "_removed")
+    base: dict[Any, Any]
+    changed: dict[Any, Any]
+    added: dict[Any, Any]
+    removed: int = 0
+
+    def as_dict(self) -> dict[Any, Any]:
+        """Return all keys, those of the base first."""
+        if not self.changed and not self.added:
+            return self.base
+        rest = {**{key: value for key, value in self.changed.items() if value is not ABSENT}, **self.added}
+        if self.removed:
+            return {**{key: value for key, value in self.base.items() if self.changed.get(key) is not ABSENT}, **rest}
+        return {**self.base, **rest}
+
+
+class GrowingMap(MutableMapping[Key, Value]):
+    """A dict, also in its order. Copies share a base, which nobody changes; each has its own changes of it.
+
+    Several threads may read and copy one that nobody changes any more: its parts are exchanged together.
+    """
+
+    __slots__ = ("_parts",)
 
     def __init__(self, items: Mapping[Key, Value] | Iterable[tuple[Key, Value]] = ()) -> None:
-        self._base: dict[Key, Value] = dict(items)
-        # Of keys of the base: other values, or ABSENT. Of other keys: their values.
-        self._changed: dict[Key, Any] = {}
-        self._added: dict[Key, Value] = {}
-        self._removed = 0
+        self._parts = _Parts(dict(items), {}, {})
 
     def copy(self) -> "GrowingMap[Key, Value]":
         """Return an equal mapping, which can be changed by itself."""
-        if len(self._changed) + len(self._added) > MOST_CHANGES:
-            self._base, self._changed, self._added, self._removed = self._as_dict(), {}, {}, 0
+        parts = self._parts
+        if len(parts.changed) + len(parts.added) > MOST_CHANGES:
+            self._parts = parts = _Parts(parts.as_dict(), {}, {})
         other = GrowingMap[Key, Value]()
-        other._base, other._removed = self._base, self._removed
-        other._changed, other._added = self._changed.copy(), self._added.copy()
+        other._parts = _Parts(parts.base, parts.changed.copy(), parts.added.copy(), parts.removed)
         return other
 
     def find_changed(self, before: "GrowingMap[Key, Value]") -> set[Key]:
@@ -43,28 +62,22 @@ class GrowingMap(MutableMapping[Key, Value]):
         """
         if before is self:
             return set()
-        if before._base is self._base:
-            keys = {*self._changed, *self._added, *before._changed, *before._added}
+        now, then = self._parts, before._parts
+        if then.base is now.base:
+            keys = {*now.changed, *now.added, *then.changed, *then.added}
         else:
-            keys = {*self, *before}
+            keys = {*now.as_dict(), *then.as_dict()}
         return {key for key in keys if self.get(key, ABSENT) is not before.get(key, ABSENT)}
-
-    def _as_dict(self) -> dict[Key, Value]:
-        if self._removed:
-            return {**{key: value for key, value in self._base.items() if self._changed.get(key) is not ABSENT}, **self._rest()}
-        return {**self._base, **self._rest()}
-
-    def _rest(self) -> dict[Key, Value]:
-        return {**{key: value for key, value in self._changed.items() if value is not ABSENT}, **self._added}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """As a dict's."""
-        value = self._changed.get(key, self) if self._changed else self
+        parts = self._parts
+        value = parts.changed.get(key, self) if parts.changed else self
         if value is self:
-            value = self._base.get(key, self)
-            value = self._added.get(key, ABSENT) if value is self else value
+            value = parts.base.get(key, self)
+            value = parts.added.get(key, ABSENT) if value is self else value
         elif value is ABSENT:
-            value = self._added.get(key, ABSENT)
+            value = parts.added.get(key, ABSENT)
         return default if value is ABSENT else value
 
     def __getitem__(self, key: Key) -> Value:
@@ -77,45 +90,46 @@ class GrowingMap(MutableMapping[Key, Value]):
         return self.get(key, ABSENT) is not ABSENT
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        if key in self._base and key not in self._added and self._changed.get(key) is not ABSENT:
-            self._changed[key] = value
+        parts = self._parts
+        if key in parts.base and key not in parts.added and parts.changed.get(key) is not ABSENT:
+            parts.changed[key] = value
         else:
-            self._added[key] = value
+            parts.added[key] = value
 
     def __delitem__(self, key: Key) -> None:
-        if key in self._added:
-            del self._added[key]
-        elif key in self._base and self._changed.get(key) is not ABSENT:
-            self._changed[key] = ABSENT
-            self._removed += 1
+        parts = self._parts
+        if key in parts.added:
+            del parts.added[key]
+        elif key in parts.base and parts.changed.get(key) is not ABSENT:
+            parts.changed[key] = ABSENT
+            self._parts = parts._replace(removed=parts.removed + 1)
         else:
             raise KeyError(key)
 
     def __len__(self) -> int:
-        return len(self._base) - self._removed + len(self._added)
+        parts = self._parts
+        return len(parts.base) - parts.removed + len(parts.added)
 
     def __iter__(self) -> Iterator[Key]:
-        if self._changed or self._added:
-            return iter(self._as_dict())
-        return iter(self._base)
+        return iter(self._parts.as_dict())
 
     def values(self) -> Any:
         """As a dict's."""
-        return self._as_dict().values() if self._changed or self._added else self._base.values()
+        return self._parts.as_dict().values()
 
     def items(self) -> Any:
         """As a dict's."""
-        return self._as_dict().items() if self._changed or self._added else self._base.items()
+        return self._parts.as_dict().items()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, GrowingMap):
-            return self._as_dict() == other._as_dict()
-        return isinstance(other, Mapping) and self._as_dict() == dict(other)
+            return self._parts.as_dict() == other._parts.as_dict()
+        return isinstance(other, Mapping) and self._parts.as_dict() == dict(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"GrowingMap({self._as_dict()})"
+        return f"GrowingMap({self._parts.as_dict()})"
 
 
 def find_changed_keys(before: Collection[Any], now: Collection[Any]) -> set[Any]:

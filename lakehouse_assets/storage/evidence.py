@@ -91,7 +91,7 @@ def measure_baseline_evidence(
     """
     baseline, log = TableFiles(settings.path("baseline", table)), TableFiles(settings.path("ops", "baselines"), table)
     record, inventory = _measure_baseline(settings, table, decisions, baseline, log)
-    if log.state.unreadable or baseline.state.absent or baseline.state.unreadable:
+    if any(state.absent or state.unreadable for state in (log.state, baseline.state)):
         return record, inventory
     joining = required_profiles(decisions, baseline_events(settings, table))
     missing = kept_missing(baseline.path, joining, inventory.profiles)

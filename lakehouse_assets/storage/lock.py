@@ -99,8 +99,8 @@ def _lease(settings: Settings, table: str, wait_seconds: float) -> Iterator[None
 
 def read_at_rest(settings: Settings, table: str, read: Callable[[], Result], wait_seconds: float = 900) -> Result:
     """Return what ``read`` returns while no other process writes the table. Under leases that writes nothing: if a writer
-    begins meanwhile, its end is waited for, and ``read`` is called again. Raises LockedError after the wait, and DiskError
-    where no lock file can be written.
+    begins meanwhile, its end is waited for, and ``read`` is called again. Raises LockedError after the wait, DiskError where
+    no lock file can be written, and RefusedError as `table_lock`.
     """
     if not settings.is_leased:
         with table_lock(settings, table, wait_seconds):
@@ -109,10 +109,15 @@ def read_at_rest(settings: Settings, table: str, read: Callable[[], Result], wai
 
     holder, end = lease_holder(settings.root, settings.lease_seconds), time.monotonic() + wait_seconds
 
-    def is_at_rest(number: int | None) -> bool:
+    def is_at_rest(number: int) -> bool:
         newest = holder.files.find_newest(table, removes_old=False)
-        return number is None or number == (newest.number if newest else 0) or time.monotonic() > end
+        return number == (newest.number if newest else 0)
 
+    refuse_lock_files(settings)
+    refuse_restoring(settings.root)
+    with holder.own_lease(table) as is_own:
+        if is_own:
+            return read()
     while True:
         before = holder.await_release(table, end - time.monotonic())
         try:
@@ -123,6 +128,8 @@ def read_at_rest(settings: Settings, table: str, read: Callable[[], Result], wai
         else:
             if is_at_rest(before):
                 return result
+        if time.monotonic() > end:
+            raise LockedError(f"{table} is written again and again, for more than {wait_seconds:.0f} s; end its runs, or wait")
 
 
 def confirm_lock(settings: Settings, table: str) -> None:

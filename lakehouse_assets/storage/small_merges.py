@@ -98,7 +98,9 @@ def merge_few(
 
 
 def _fit_into_memory(staged: Sequence[str], rows: int) -> bool:
-    """Whether so many rows of these files fit into memory."""
+    """Whether so many rows of these files fit into memory. Without files, only few rows are sure to."""
+    if not staged:
+        return rows <= MOST_ROWS
     try:
         footers = [read_footer(path_of(file)) for file in staged]
     except (OSError, pa.ArrowException):  # not on a disk

@@ -1,6 +1,8 @@
 """A mapping that grows, against a dict: its content, its order, its copies and what has changed between them."""
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,6 +56,23 @@ def test_what_is_missing_is_the_same_by_what_was_missing_before(wanted, present)
     for (some, plain), (others, _) in zip(play(wanted), play(present), strict=False):
         before = find_missing(some, others, before)
         assert before.keys == plain.keys() - set(others)
+
+
+def test_whoever_reads_while_another_thread_copies_sees_all_of_it():
+    interval, count = sys.getswitchinterval(), 5_000
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            mapping = GrowingMap({n: n for n in range(count)}).copy()
+            for n in range(count, count + 10):
+                mapping[n] = n
+            del mapping[0]
+            with ThreadPoolExecutor() as threads:
+                copied = threads.submit(mapping.copy)
+                sizes = {len([*mapping]) for _ in range(3)} | {len(mapping.items()), len(mapping)}
+                assert {*sizes, len(copied.result())} == {count + 9}
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_only_changes_are_looked_at(monkeypatch):

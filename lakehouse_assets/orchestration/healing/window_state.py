@@ -55,7 +55,7 @@ def window_asset_selection(specs: Iterable[TableSpec]) -> dg.AssetSelection:
 
 
 def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime) -> list[WindowStatus]:
-    """Return the status of each closed window of a table, oldest first."""
+    """Return the status of each closed window of a table, oldest first; of a stream, of those that may need a step."""
     facts = read_facts(instance, settings, spec, now)
     statuses = window_statuses(facts, now, spec.extraction.retries, spec.extraction.lookback)
     if spec.extraction.stream:  # a window of a millisecond is always read after its end

@@ -11,8 +11,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -155,15 +155,22 @@ class LeaseHolder:
             if lease.is_lost:
                 raise LeaseLostError(lease.name)
 
-    def await_release(self, name: str, wait_seconds: float) -> int | None:
-        """Wait until no other process holds the lease, and return the newest number (0 before the first); None if this process
-        holds it. Writes nothing. Raises LockedError after the wait.
+    @contextmanager
+    def own_lease(self, name: str) -> Iterator[bool]:
+        """Keep a lease that this process has until the end of the block: yields whether it has one. Acquires none."""
+        lease = self._use_current(name)
+        try:
+            yield lease is not None
+        finally:
+            if lease is not None:
+                self.leave(lease)
+
+    def await_release(self, name: str, wait_seconds: float) -> int:
+        """Wait until nobody holds the lease, and return the newest number, 0 before the first. Writes nothing. Raises
+        LockedError after the wait.
         """
         start, watch = now(), _Watch()
         while True:
-            with self._mutex:
-                if name in self.leases:
-                    return None
             newest = self.files.find_newest(name, removes_old=False)
             if newest is None or newest.released or self._has_lapsed(name, newest, watch):
                 return newest.number if newest else 0

@@ -4,6 +4,7 @@ Belongs here: `read_at_rest` under leases, and `verify`'s comparison by it. Does
 """
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,27 @@ def test_an_error_without_a_writer_and_a_writer_that_stays_are_reported(lake, wr
 def test_within_its_own_lease_a_process_reads_at_once(lake):
     with table_lock(lake, "readings"):
         assert read_at_rest(lake, "readings", lambda: 1, wait_seconds=0) == 1
+
+
+def test_a_lease_that_lingers_is_not_given_back_while_it_is_read_under(lake, writer):
+    lake = lake.model_copy(update={"lease_seconds": 2})
+    with table_lock(lake, "readings"):
+        pass
+
+    def read() -> str:
+        time.sleep(1.5)  # longer than it lingers
+        with pytest.raises(LockedError):
+            writer.enter("readings", 0)
+        return "read"
+
+    assert read_at_rest(lake, "readings", read, wait_seconds=0) == "read"
+
+
+def test_a_table_that_is_written_at_each_reading_is_reported(lake, writer):
+    def read() -> None:
+        lease = writer.enter("readings", 0)
+        writer.leave(lease)
+        writer.release(lease)
+
+    with pytest.raises(LockedError, match="written again and again"):
+        read_at_rest(lake, "readings", read, wait_seconds=0.2)
