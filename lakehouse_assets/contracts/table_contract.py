@@ -100,7 +100,6 @@ class MaintenanceSpec(StrictModel):
     evidence."""
 
 
-# The settings of a source by which the values of silver follow from bronze.
 SETTINGS_OF_VALUES = {"nulls", "timezone", "decimal", "thousands"}
 
 
@@ -218,12 +217,17 @@ class TableContract(PrefixedContract, DriftRules):
         return self.key or ("p_extracted_at", "_content_hash", "_ordinal")
 
     @property
+    def settings_of_values(self) -> dict[str, Any]:
+        """The settings of the source by which the values of silver follow from bronze."""
+        return self.source.model_dump(mode="json", include=SETTINGS_OF_VALUES)
+
+    @property
     def meaning(self) -> str:
         """A hash of every setting by which silver's values follow from bronze and the accepted decisions."""
         own = self.declared.columns
         columns = {name: column.model_dump(exclude={"unit", "description", "pii"}) for name, column in own.items()}
         parts = self.model_dump(mode="json", include={"key", "last_modified"}) | {
-            "columns": columns, "source": self.source.model_dump(mode="json", include=SETTINGS_OF_VALUES),
+            "columns": columns, "source": self.settings_of_values,
             "extraction": self.extraction.model_dump(mode="json", include={"mode", "delete_when"}),
             "missing": self.schema_policy.missing_columns,
         }  # fmt: skip

@@ -11,11 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
-from lakehouse_assets.contracts.table_contract import SETTINGS_OF_VALUES, TableContract
 from lakehouse_assets.decisions.growing_map import GrowingMap
+
+if TYPE_CHECKING:  # it loads all kinds of checks, which whoever reads a log does not need
+    from lakehouse_assets.contracts.table_contract import TableContract
 
 # The types of `last_modified` that have a span, by what their numbers are.
 NUMBERS = {
@@ -53,7 +56,7 @@ class Definition:
         return self.lacking if span.least is None else self.complete
 
 
-def definition_of(spec: TableContract) -> Definition | None:
+def definition_of(spec: "TableContract") -> Definition | None:
     """Return what the numbers of a span are; None for a table whose batches have no span on record: without `last_modified`,
     or where it is of another type, or personal.
     """
@@ -63,7 +66,7 @@ def definition_of(spec: TableContract) -> Definition | None:
     numbers = NUMBERS[spec.columns[name].type]
     column = spec.columns[name]
     parts = [numbers, name, column.model_dump(exclude={"type", "unit", "description", "pii"})]
-    parts += [spec.source.model_dump(mode="json", include=SETTINGS_OF_VALUES)]
+    parts += [spec.settings_of_values]
     lacking = _hash([*parts, column.type])
     return Definition(lacking if column.expr else _hash(parts), lacking)  # of an expression, a wider type may be another number
 
@@ -100,7 +103,7 @@ def _read_span(text: str) -> tuple[str, OrderSpan]:
 class _Reader:
     """Reads spans by the rules of a table; without `last_modified` its window is all that orders a batch."""
 
-    def __init__(self, spec: TableContract) -> None:
+    def __init__(self, spec: "TableContract") -> None:
         self.definition, self.by_window = definition_of(spec), spec.last_modified is None
 
     def span(self, decision: Decision) -> OrderSpan | None:
@@ -116,7 +119,7 @@ class _Reader:
         return OrderSpan(min(numbers) if len(numbers) == len(starts) else None, None) if starts else None
 
 
-def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: TableContract) -> list[Decision]:
+def with_newer_rows(own: Iterable[Decision], others: Iterable[Decision], spec: "TableContract") -> list[Decision]:
     """Return those of the ``others`` that may have a row which is newer than one of ``own``. Without a span, one may."""
     reader = _Reader(spec)
     if (oldest := reader.oldest(own)) is None:
@@ -158,7 +161,7 @@ class RecordedSpans:
             insort(self._batches, batch)
             self._groups[batch] = group
 
-    def with_newer_rows(self, own: Iterable[Decision], spec: TableContract) -> list[Batch]:
+    def with_newer_rows(self, own: Iterable[Decision], spec: "TableContract") -> list[Batch]:
         """Return the batches that may have a row which is newer than one of ``own``, as the function of this name."""
         reader = _Reader(spec)
         if (oldest := reader.oldest(own)) is None:
