@@ -94,6 +94,9 @@ def merge_few(
         return False
     parts = rows_to_write(own, dict(zip(merged.files, changed, strict=True)), merged)
     _commit(frame.sparkSession, transaction, _write_files(path, table, files, merged.files, parts))
+    del collected, own, changed, merged, parts
+    # A stream merges for days, and Arrow would keep the most memory that a merge has taken.
+    pa.default_memory_pool().release_unused()
     return True
 
 
