@@ -5,6 +5,7 @@ Belongs here: the flags `_newest`, `_conflict`, `_ordinal`, and which keys need 
 
 from collections.abc import Sequence
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
@@ -14,6 +15,8 @@ from lakehouse_assets.contracts.batch import BATCH_COLUMNS, CONTENT_HASH, ROW_CO
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
 from lakehouse_assets.measures.typed import typed_columns
+
+MOST_HASHES = 10_000_000  # of eight bytes each, that the driver sorts
 
 
 def flag_duplicates(rows: DataFrame, key: Sequence[str], last_modified: str | None) -> DataFrame:
@@ -48,7 +51,15 @@ def key_hash(bronze: DataFrame, spec: TableContract) -> Column:
     return F.xxhash64(*BATCH_COLUMNS, *[F.expr(typed[name]) for name in spec.key])
 
 
-def repeated_keys(rows: DataFrame, key: Column) -> DataFrame:
-    """Return `_again`: the hash of every key on more than one row of a batch. ``key``: that hash. Reads its columns only."""
+def find_repeated_keys(rows: DataFrame, key: Column, most: int, count: int | None) -> list[int]:
+    """Return the hash of every key on more than one row of a batch, but at most ``most`` of them. ``key``: that hash.
+    ``count``: the rows; None: unknown. Reads the key's columns only.
+
+    The driver sorts the hashes: for Spark, to group so many different values takes several times as long.
+    """
     hashes = rows.select(key.alias("_again"))
-    return hashes.groupBy("_again").agg(F.count(F.lit(1)).alias("n")).where("n > 1").select("_again")
+    if count is None or count > MOST_HASHES:
+        again = hashes.groupBy("_again").agg(F.count(F.lit(1)).alias("n")).where("n > 1").select("_again")
+        return [row["_again"] for row in again.limit(most).collect()]
+    values = np.sort(hashes.toArrow()["_again"].to_numpy())
+    return np.unique(values[1:][values[1:] == values[:-1]])[:most].tolist()

@@ -62,13 +62,15 @@ def extents_of(rows: DataFrame, kinds: Mapping[str, str]) -> list[Extent]:
     ]
 
 
-def has_none_of(files: pa.Table, extents: Sequence[Extent], spec: TableContract) -> bool:
-    """Whether by these statistics of a table's files (`delta.row_counts`) it has no row of a key within these extents."""
+def files_near(files: pa.Table, extents: Sequence[Extent], spec: TableContract) -> list[bool]:
+    """Return for each of these files of a table whether, by its statistics (`delta.row_counts`), it may have a row of a key
+    within these extents.
+    """
     near = [True] * files.num_rows
     for extent in extents:
         if extent.name in spec.key:
             near = [*map(and_, near, _near(files, extent))]
-    return not any(near)
+    return near
 
 
 def skipping_extents(files: pa.Table, extents: Sequence[Extent]) -> list[Extent]:

@@ -5,6 +5,7 @@ Belongs here: that MERGE. Does not: whether it gives what the fold would (decisi
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
@@ -24,7 +25,7 @@ from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import all_of
 from lakehouse_assets.pipeline.few_rows import FEW
 from lakehouse_assets.pipeline.fold import clean_rows, order, with_deletions
-from lakehouse_assets.pipeline.merge_bounds import bounded_columns, bounds_of, extents_of, has_none_of, skipping_extents
+from lakehouse_assets.pipeline.merge_bounds import Extent, bounded_columns, bounds_of, extents_of, files_near, skipping_extents
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.staging import files_to_publish
 from lakehouse_assets.pipeline.stored_extents import stored_extents
@@ -54,10 +55,10 @@ def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
     files = delta.row_counts(path)
-    if spec.key and has_none_of(files, extents, spec):
+    if spec.key and not any(files_near(files, extents, spec)):
         _append(run, plan, alive, staged)
         return
-    if not plan.kept_columns and _merge_few(run, plan, rows, newest):
+    if not plan.kept_columns and _merge_few(run, plan, rows, newest, extents):
         return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_staged = rows is newest and len(plan.touched) == 1
@@ -77,11 +78,16 @@ def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
     return set_session_property(session, HOLD_SOURCE, "none")
 
 
-def _merge_few(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, newest: DataFrame) -> bool:
-    """Merge these rows in this process, and return whether that was done. ``newest``: the staged rows that they are some of."""
+def _merge_few(
+    run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, newest: DataFrame, extents: Sequence[Extent]
+) -> bool:
+    """Merge these rows in this process, and return whether that was done. ``newest``: the staged rows that they are some of.
+    ``extents``: of their keys.
+    """
     spec, deletes = run.spec, "_gone" if run.spec.extraction.delete_when else None
-    key, order_of_rows = spec.silver_key, total_order(spec.last_modified)
-    return merge_few(rows, run.path("silver"), plan.rows_published, key, order_of_rows, deletes, newest.inputFiles())
+    near = partial(files_near, extents=extents, spec=spec)
+    key, by_order, staged = spec.silver_key, total_order(spec.last_modified), newest.inputFiles()
+    return merge_few(rows, run.path("silver"), plan.rows_published, key, by_order, deletes, staged, near)
 
 
 def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:

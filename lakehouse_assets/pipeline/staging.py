@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.measures.batches import Broken, Build, row_probes, select_batches, stage_or_isolate
 from lakehouse_assets.measures.computed_columns import as_partitioned
-from lakehouse_assets.measures.duplicates import flag_distinct, flag_duplicates, key_hash, repeated_keys
+from lakehouse_assets.measures.duplicates import find_repeated_keys, flag_distinct, flag_duplicates, key_hash
 from lakehouse_assets.measures.error_text import masked_text
 from lakehouse_assets.measures.frames import local_frame
 from lakehouse_assets.measures.stage import flag_typed_rows, key_rules, row_rules, stage
@@ -30,7 +30,7 @@ from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.disk_errors import find_disk_fault
-from lakehouse_assets.storage.footers import path_of
+from lakehouse_assets.storage.footers import path_of, read_footer
 from lakehouse_assets.storage.json_texts import as_json
 from lakehouse_assets.storage.session_properties import limit_codegen, rule_semantics, write_unsorted
 from lakehouse_assets.storage.window_files import select_files
@@ -96,7 +96,7 @@ def stage_batches(
         flag = partial(staged, broken=broken, all_readable=all_readable)
         if count is not None and count <= SORTED_AT_ONCE:  # to sort them takes less than to ask whether one must
             return flag(rows.coalesce(1) if count <= FEW else rows)
-        return _sorted_where_needed(rows, key_hash(rows, spec), flag) if spec.key else flag(rows)
+        return _sorted_where_needed(rows, key_hash(rows, spec), flag, count) if spec.key else flag(rows)
 
     with limit_codegen(run.spark, len(spec.checks)):
         rows, probes = select_batches(bronze, batches), partial(_bronze_probes, bronze, spec, others)
@@ -148,27 +148,28 @@ def flag_rows(
     return flag_duplicates(rows, context.key, context.last_modified)
 
 
-def _sorted_where_needed(rows: DataFrame, key: Column, flag: Callable[..., DataFrame]) -> DataFrame:
+def _sorted_where_needed(rows: DataFrame, key: Column, flag: Callable[..., DataFrame], count: int | None) -> DataFrame:
     """These rows with their flags, those of repeated keys ranked. Parameters: see `_choose_ranking`."""
-    return _choose_ranking(rows, key, flag)[0](rows)
+    return _choose_ranking(rows, key, flag, count)[0](rows)
 
 
 def _choose_ranking(
-    rows: DataFrame, key: Column, flag: Callable[..., DataFrame]
+    rows: DataFrame, key: Column, flag: Callable[..., DataFrame], count: int | None
 ) -> tuple[Callable[[DataFrame], DataFrame], bool]:
     """How to flag these rows, and whether that sorts all of them. To rank the rows of each key, whole rows are shuffled and
     sorted; to count the keys, only hashes are. So only rows whose key is repeated are ranked, unless there are many.
 
-    ``key``: a hash of batch and key. ``flag``: rows → flagged rows; with `all_differ`, no key of them is repeated.
+    ``key``: a hash of batch and key. ``flag``: rows → flagged rows; with `all_differ`, no key of them is repeated. ``count``:
+    the rows; None: unknown.
     """
-    again = repeated_keys(rows, key).limit(FEW_REPEATED + 1).collect()  # at most one row more
+    again = find_repeated_keys(rows, key, FEW_REPEATED + 1, count)
     if len(again) > FEW_REPEATED:
         return flag, True
     if not again:
         return partial(flag, all_differ=True), False
 
     def flag_apart(rows: DataFrame) -> DataFrame:
-        repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], again))
+        repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], [(each,) for each in again]))
         same = key == F.col("_again")
         once = flag(rows.join(repeated, same, "left_anti"), all_differ=True)
         return once.unionByName(flag(rows.join(repeated, same, "left_semi")))
@@ -226,7 +227,8 @@ def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[
 
     if not spec.key:
         return flag_distinct, False
-    return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank)
+    count = sum(read_footer(path_of(file)).num_rows for file in staged.inputFiles())
+    return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank, count)
 
 
 def with_batch(rows: DataFrame, batch: Batch) -> DataFrame:

@@ -132,9 +132,9 @@ def open_dataset(path: str, version: int | None = None, bounds: Collection[str] 
     return dataset_of(open_table(path, version), path, bounds)
 
 
-def dataset_of(table: DeltaTable, path: str, bounds: Collection[str] = ()) -> "Dataset":
-    """Return the same of a table that is open. ``path``: its own."""
-    return make_dataset(table, filesystem_of(path), bounds)
+def dataset_of(table: DeltaTable, path: str, bounds: Collection[str] = (), only: Sequence[int] | None = None) -> "Dataset":
+    """Return the same of a table that is open. ``path``: its own. ``only``: as `make_dataset` has it."""
+    return make_dataset(table, filesystem_of(path), bounds, only)
 
 
 def filesystem_of(path: str) -> fs.FileSystem:

@@ -34,9 +34,12 @@ RESOLUTION = timedelta(milliseconds=1)
 ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collection[str] = ()) -> "Dataset":
+def make_dataset(
+    table: DeltaTable, filesystem: fs.FileSystem, bounds: Collection[str] = (), only: Sequence[int] | None = None
+) -> "Dataset":
     """Return the table as a dataset. ``filesystem``: its root is the table's folder. ``bounds``: columns by whose bounds files
-    are left out, besides the partition columns: those that a filter compares.
+    are left out, besides the partition columns: those that a filter compares. ``only``: numbers of files, by their order in the
+    log, beside which there are no others; None: all. A table with deletion vectors or renamed columns has no numbers.
     """
     from pyarrow.dataset import FileSystemDataset, ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 (a tenth)
 
@@ -50,6 +53,7 @@ def make_dataset(table: DeltaTable, filesystem: fs.FileSystem, bounds: Collectio
     fragments = [
         file_format.make_fragment(*_place_of(path, filesystem), partition_expression=_of_file(by_column, index))
         for index, path in enumerate(paths)
+        if only is None or index in only
     ]
     return FileSystemDataset(fragments, schema, file_format, filesystem)
 

@@ -11,7 +11,7 @@ MERGE of `deltalake` would leave texts that pyarrow cannot filter (Arrow's views
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -32,8 +32,8 @@ from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import MOST_ROWS, has_nan, leaves_columns
 
-# What the driver holds: at most so many rows to merge, of staged files with so many bytes before they are packed; and of a
-# table with so many rows in so many files of so many bytes, so many bytes once they are unpacked.
+# What the driver holds: at most so many rows to merge, of staged files with so many bytes before they are packed; and of files
+# that may have their keys, with so many rows and bytes together, so many bytes once they are unpacked.
 MOST_MERGED, MOST_STAGED_BYTES = 100_000, 64 << 20
 MOST_TABLE_ROWS, MOST_FILES, MOST_BYTES, MOST_UNPACKED_BYTES = 1_000_000, 100, 64 << 20, 128 << 20
 # Types, as Delta names them, whose values Python compares as Spark does: of a float, 0.0 and -0.0, or NaN and NaN, are equal to
@@ -57,6 +57,7 @@ def merge_few(
     order: Sequence[str | None],
     deletion_column: str | None = None,
     staged: Sequence[str] | None = None,
+    near: Callable[[pa.Table], Sequence[bool]] | None = None,
 ) -> bool:
     """Merge the frame's rows in one commit, and return whether that was done; if not, nothing was. A row of a new key is added,
     that of another replaces or deletes the table's row if it is newer.
@@ -64,8 +65,9 @@ def merge_few(
     ``frame``: one row per key. ``rows``: how many there are at most. ``key``: columns without NULL. ``order``: columns that say
     which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs.
     ``deletion_column``: one that the table does not have, which says whether a row deletes its key. ``staged``: the files that
-    have the rows; None: those that the frame is read from. Raises Delta's error if another program has changed the table
-    meanwhile.
+    have the rows; None: those that the frame is read from. ``near``: the table's files, as `delta.row_counts` has them → which
+    may have a key of these rows; None: all. The others may be of any number and size. Raises Delta's error if another program
+    has changed the table meanwhile.
     """
     if rows > MOST_MERGED or is_url(path) or not delta.exists(path):
         return False
@@ -73,19 +75,21 @@ def merge_few(
         return False
     table, by_order = open_to_change(path), [name for name in order if name is not None]
     files = delta.files_of(table)
+    numbers = [*range(files.num_rows)] if near is None else np.flatnonzero(near(files)).tolist()
+    files = files.take(pa.array(numbers, pa.int64()))
     own_columns = [column for column in frame.schema.jsonValue()["fields"] if column["name"] != deletion_column]
     if not _is_small(files) or not _takes_merge(table, own_columns, [*key, *by_order]):
         return False
-    dataset = delta.dataset_of(table, path)
+    dataset = delta.dataset_of(table, path, only=numbers)
     fragments = list(dataset.get_fragments())
     if any(has_julian_days(file.metadata) or _has_int96(file.metadata) for file in fragments):
         return False
     try:
+        stored = _read(fragments, dataset.schema, list(dict.fromkeys([*key, *by_order])))
         collected = frame.toArrow()
         own = collected.select(dataset.schema.names).cast(dataset.schema)
         is_deletion = as_booleans(collected[deletion_column]) if deletion_column else np.zeros(own.num_rows, bool)
-        compared = list(dict.fromkeys([*key, *by_order]))
-        merged = compare_rows(own, is_deletion, _read(fragments, dataset.schema, compared), key, by_order)
+        merged = compare_rows(own, is_deletion, stored, key, by_order)
         changed = _read([fragments[number] for number in merged.files], dataset.schema, dataset.schema.names)
     except (ValueError, OverflowError, pa.ArrowException, _TooLargeError):  # or as Arrow does not take them
         return False
@@ -94,7 +98,7 @@ def merge_few(
         return False
     parts = rows_to_write(own, dict(zip(merged.files, changed, strict=True)), merged)
     _commit(frame.sparkSession, transaction, _write_files(path, table, files, merged.files, parts))
-    del collected, own, changed, merged, parts
+    del stored, collected, own, changed, merged, parts
     # A stream merges for days, and Arrow would keep the most memory that a merge has taken.
     pa.default_memory_pool().release_unused()
     return True
@@ -117,6 +121,8 @@ def _fit_into_memory(staged: Sequence[str], rows: int) -> bool:
 def _read(fragments: Sequence[Any], schema: pa.Schema, columns: Sequence[str]) -> list[pa.Table]:
     """Return these columns of some of a dataset's files. Raises _TooLargeError where they take too much memory."""
     tables, left = [], MOST_UNPACKED_BYTES
+    if sum(_least_bytes(fragment.metadata, schema, columns) for fragment in fragments) > left:
+        raise _TooLargeError
     for fragment in fragments:
         batches = []
         for batch in fragment.to_batches(schema=schema, columns=list(columns), batch_readahead=1, fragment_readahead=1):
@@ -128,8 +134,23 @@ def _read(fragments: Sequence[Any], schema: pa.Schema, columns: Sequence[str]) -
     return tables
 
 
+def _least_bytes(footer: parquet.FileMetaData, schema: pa.Schema, columns: Collection[str]) -> int:
+    """Return about how many bytes these columns of a file take at least, once they are unpacked: a dictionary may hide more."""
+    least = 0
+    for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
+        for part in (group.column(index) for index in range(group.num_columns)):
+            if part.path_in_schema not in columns:
+                continue
+            kind = schema.field(part.path_in_schema).type
+            if pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+                least += part.num_values * kind.bit_width // 8
+            else:
+                least += 4 * part.num_values if part.has_dictionary_page else part.total_uncompressed_size
+    return least
+
+
 def _is_small(files: pa.Table) -> bool:
-    """Whether a table has few rows in few files within its folder."""
+    """Whether these files of a table have few rows, and are within its folder."""
     return (
         delta.are_few(files, MOST_TABLE_ROWS)
         and files.num_rows <= MOST_FILES

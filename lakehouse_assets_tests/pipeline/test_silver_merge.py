@@ -10,7 +10,7 @@ from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import release
 from lakehouse_assets.pipeline import silver_merge, silver_write
 from lakehouse_assets.pipeline.evidence import findings_of
-from lakehouse_assets.storage import logs, small_merges
+from lakehouse_assets.storage import delta, logs, small_merges
 from lakehouse_assets_tests.support import heal, land, readings, runner, silver, window
 
 HEADER = "sensor,hour,value,updated,op"
@@ -238,5 +238,21 @@ def test_rows_that_delete_are_merged_without_spark_as_by_it(spark, settings, mon
         heal(spark, settings, [day], spec)
     assert values(settings) == {"a": 9, "b": 2, "d": 4, "x": 7}
     assert merged == [few, few]
+    check_fold(spark, settings, spec)
+    assert findings_of(settings, spec) == []
+
+
+def test_of_a_large_table_only_the_files_that_may_have_the_keys_are_merged(spark, settings, monkeypatch):
+    spec = readings()
+    for day, sensors in enumerate(("abc", "mno", "xyz"), start=1):
+        land(settings, day, [f"{sensor},1,{day},2024-01-0{day}T00:00:00Z" for sensor in sensors])
+        heal(spark, settings, [day], spec)
+    before = set(delta.row_counts(settings.path("silver", "readings"))["path"].to_pylist())
+    monkeypatch.setattr(small_merges, "MOST_FILES", len(before) // 3)
+    monkeypatch.setattr(silver_merge, "_merge", lambda *_: pytest.fail("merged by Spark"))
+    land(settings, 4, ["m,1,9,2024-01-04T00:00:00Z", "n,1,8,2024-01-04T00:00:00Z", "nn,1,7,2024-01-04T00:00:00Z"])
+    heal(spark, settings, [4], spec)
+    assert len(before & set(delta.row_counts(settings.path("silver", "readings"))["path"].to_pylist())) == len(before) * 2 // 3
+    assert values(settings) == {"a": 1, "b": 1, "c": 1, "m": 9, "n": 8, "nn": 7, "o": 2, "x": 3, "y": 3, "z": 3}
     check_fold(spark, settings, spec)
     assert findings_of(settings, spec) == []

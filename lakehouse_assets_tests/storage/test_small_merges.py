@@ -183,6 +183,46 @@ def test_spark_merges_into_tables_that_are_not_plain_or_large(spark, tmp_path: P
     assert merged(plain)
 
 
+def test_files_that_cannot_have_a_key_are_neither_counted_nor_read(spark, tmp_path: Path, monkeypatch) -> None:
+    """The table may be of any size: what is near the keys has to be small."""
+    schema = "id bigint, at timestamp, t string"
+    ours, theirs = (make_table(spark, tmp_path / name, schema, **CDF) for name in "ab")
+    for first in (0, 10, 20):
+        rows = spark.createDataFrame([(first + n, AT, "old") for n in range(3)], schema).coalesce(1)
+        for path in (ours, theirs):
+            rows.write.format("delta").mode("append").save(path)
+    before = {Path(file).name: Path(file).stat().st_mtime_ns for file in DeltaTable(ours).file_uris()}
+    frame = spark.createDataFrame([(n, AT + timedelta(1), "new") for n in (9, 10, 12)], schema)
+    for name in ("MOST_TABLE_ROWS", "MOST_FILES"):
+        monkeypatch.setattr(small_merges, name, 3 if name == "MOST_TABLE_ROWS" else 1)
+    assert not merge_few(frame, ours, 3, ["id"], ["at"])
+
+    def near(files) -> list[bool]:
+        return [
+            most >= 9 and least <= 12
+            for least, most in zip(*(files[f"{end}.id"].to_pylist() for end in ("min", "max")), strict=True)
+        ]
+
+    assert merge_few(frame, ours, 3, ["id"], ["at"], near=near)
+    merge = SparkTable.forPath(spark, theirs).alias("t").merge(frame.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows_of(spark, ours) == rows_of(spark, theirs) and changes_of(spark, ours, 4) == changes_of(spark, theirs, 4)
+    assert len({Path(file).name for file in DeltaTable(ours).file_uris()} & before.keys()) == 2
+
+
+def test_rows_are_not_collected_for_a_table_whose_keys_are_too_large(spark, tmp_path: Path, monkeypatch) -> None:
+    path = make_table(spark, tmp_path / "t", "id bigint, t string, at timestamp")
+    rows = spark.range(1000).selectExpr("id", "repeat(md5(string(id)), 10) AS t", "timestamp_seconds(id) AS at")
+    rows.coalesce(1).write.format("delta").mode("append").save(path)
+    frame = rows.where("id = 1").limit(1)
+    monkeypatch.setattr(type(frame), "toArrow", lambda _: pytest.fail("collected"))
+    for key, most in ((["id"], 16_000), (["t"], 300_000)):
+        monkeypatch.setattr(small_merges, "MOST_UNPACKED_BYTES", most - 1)
+        assert not merge_few(frame, path, 1, key, ["at"])
+    monkeypatch.undo()
+    assert merge_few(frame, path, 1, ["t"], ["at"])
+
+
 @pytest.mark.parametrize(
     "conf",
     [
