@@ -4,11 +4,27 @@ Belongs here: which failing values are shown. Does not: all failing rows (quaran
 (batch_numbers).
 """
 
+from collections.abc import Collection, Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window as W
 
+from lakehouse_assets.checks.base import Check
+from lakehouse_assets.checks.families import RowCheck
+
 PER_CHECK = 5
+
+
+def all_leave(checks: Sequence[Check], failing: Collection[str]) -> bool:
+    """Whether each row that fails one of these rules (ids) leaves its batch. The built-in rules are none of ``checks``."""
+    warning = {check.id for check in checks if isinstance(check, RowCheck) and not check.removes_rows}
+    return warning.isdisjoint(failing)
+
+
+def left_rows(staged: DataFrame) -> DataFrame:
+    """Return the staged rows that are not published, among them all that leave. They may be in files of their own."""
+    return staged.where(~F.col("_newest"))
 
 
 def collect_failing_samples(staged: DataFrame) -> dict[str, list[str]]:

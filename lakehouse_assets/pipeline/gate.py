@@ -24,7 +24,7 @@ from lakehouse_assets.decisions.verdict import add_deferred_outcomes
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches, query_failures
 from lakehouse_assets.measures.batches import Broken, errors_by_batch
 from lakehouse_assets.measures.error_text import masked_text
-from lakehouse_assets.measures.failing_samples import collect_failing_samples
+from lakehouse_assets.measures.failing_samples import all_leave, collect_failing_samples, left_rows
 from lakehouse_assets.pipeline.reference_tables import never_published
 from lakehouse_assets.pipeline.run import FrameRun, GoldRun, Run
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, version_marks
@@ -145,8 +145,10 @@ def decide(target: Target[Any]) -> None:
     """Judge the batches, oldest first, each by the decisions before it."""
     target.decisions = target.decide()
     target.log = log_of(target.log).followed_by(target.decisions)
-    failing = any(numbers.failing or any(numbers.failed_rows.values()) for numbers in target.numbers.values())
-    target.samples = collect_failing_samples(target.staged) if failing else {}
+    failing = {rule for numbers in target.numbers.values() for rule, rows in numbers.failed_rows.items() if rows}
+    if failing or any(numbers.failing for numbers in target.numbers.values()):
+        leave = all_leave(target.plan.checks, failing) and not any(decision.waived for decision in target.decisions)
+        target.samples = collect_failing_samples(left_rows(target.staged) if leave else target.staged)
 
 
 def log(target: Target[Any]) -> None:

@@ -28,6 +28,7 @@ from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan, plan_merge
 from lakehouse_assets.decisions.schema.evolution import effective_table
+from lakehouse_assets.measures.failing_samples import left_rows
 from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.bronze_rows import bronze_rows
@@ -62,7 +63,7 @@ def quarantined_rows(run: Run, decisions: Sequence[Decision], staged: DataFrame)
     kinds += [("outcome", pa.string()), ("batch_reasons", pa.list_(pa.string()))]
     ids = local_frame(run.spark, kinds, rows_of_ids)
     same = [*ROW_COLUMNS]
-    flagged = staged.select(*same, "_clean", "_reasons")
+    flagged = (staged if any(map(_is_whole, decisions)) else left_rows(staged)).select(*same, "_clean", "_reasons")
     rows = flagged.join(F.broadcast(ids), same[:2]).where(F.col("_whole") | ~F.col("_clean"))
     # Identical rows of a batch have identical reasons: those of one of them hold for all copies in bronze.
     reasons = rows.select(*same, "decision_id", "outcome", "batch_reasons", quarantine_reasons()).dropDuplicates(same)

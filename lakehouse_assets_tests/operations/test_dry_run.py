@@ -10,9 +10,12 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse_assets.checks.registry import AnyCheck
+from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks, with_check
 from lakehouse_assets.operations.suggest import suggest, try_proposals
+from lakehouse_assets.pipeline.gate import JUDGING, locked, run_steps
+from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, rows_of, runner, window
 
@@ -53,6 +56,20 @@ def lake(template, tmp_path):
 
 
 SMALL = {"check": "in_range", "column": "value", "max": 50, "name": "small"}
+
+
+@pytest.mark.parametrize("waived", [(), ("small",)], ids=["", "waived"])
+@pytest.mark.parametrize("severity", ["critical", "warning"])
+def test_rows_that_stay_are_shown_as_those_that_leave(spark, lake, severity, waived):
+    """By a warning, or by an override; alone, and beside a check whose rows leave."""
+    alone = readings(checks=[SMALL | {"severity": severity}])
+    beside = readings(checks=[SMALL | {"severity": severity}, SMALL | {"name": "tiny", "max": 15}])
+    for spec, expected in ((alone, {"small"}), (beside, {"small", "tiny"})):
+        target = SilverTarget(runner(spark, lake, spec), records=[logs.extractions(lake, "readings")[-1]])
+        target.request = JudgementRequest(waived=waived)
+        with locked(target.run):
+            run_steps(target, JUDGING)
+        assert target.samples == {name: ["2024-01-03 00:00: 90.0"] for name in sorted(expected)}
 
 
 def test_a_dry_run_lists_the_windows_a_new_check_would_quarantine(spark, lake):
