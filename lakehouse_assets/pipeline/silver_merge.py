@@ -34,6 +34,7 @@ from lakehouse_assets.storage.adopted_files import adopt_files, is_adoptable_at
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_merges import merge_few
 from lakehouse_assets.storage.small_writes import write_few
+from lakehouse_assets.storage.staged_rows import read_newest
 
 HOLD_SOURCE = "spark.databricks.delta.merge.materializeSource"
 TOLERATING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
@@ -85,9 +86,11 @@ def _merge_few(
     ``extents``: of their keys.
     """
     spec, deletes = run.spec, "_gone" if run.spec.extraction.delete_when else None
-    near = partial(files_near, extents=extents, spec=spec)
+    near, read = partial(files_near, extents=extents, spec=spec), None
     key, by_order, staged = spec.silver_key, total_order(spec.last_modified), newest.inputFiles()
-    return merge_few(rows, run.path("silver"), plan.rows_published, key, by_order, deletes, staged, near)
+    if len(plan.touched) == 1 and _has_staged_rows(spec):
+        read = partial(read_newest, staged, rows.columns, plan.touched[0].counts.rows_in)
+    return merge_few(rows, run.path("silver"), plan.rows_published, key, by_order, deletes, staged, near, read)
 
 
 def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:

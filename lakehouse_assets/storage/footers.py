@@ -73,3 +73,8 @@ def _ends_of(statistics: parquet.Statistics) -> tuple[Any, Any] | None:
 def has_julian_days(footer: parquet.FileMetaData) -> bool:
     """Whether days before 1582 are other ones than pyarrow takes them for: Spark writes such files on request."""
     return any(name in (footer.metadata or {}) for name in LEGACY)
+
+
+def has_int96(footer: parquet.FileMetaData) -> bool:
+    """Whether a file has moments as Spark writes them by default: far ones are beyond what other programs make of them."""
+    return any(footer.schema.column(index).physical_type == "INT96" for index in range(footer.num_columns))

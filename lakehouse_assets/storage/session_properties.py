@@ -19,6 +19,8 @@ FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     # A small table is sent to each task by a job of its own; by a shuffle it is part of the query's.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Of each query Spark writes its plan as a text, whether anybody reads it or not: a twentieth of such a run.
+    "spark.sql.debug.maxToStringFields": "1",
 }
 
 

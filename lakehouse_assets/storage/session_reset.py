@@ -51,9 +51,10 @@ def _give_back(base: SparkSession) -> None:
         rdd.unpersist(False)
     for row in base.sql("SHOW VIEWS IN global_temp").collect():
         base.catalog.dropGlobalTempView(row["viewName"])
-    java.sc().setLocalProperties(jvm.java.util.Properties())
+    # By whole names: Java would look for each part of one as for a class, in all jars.
+    java.sc().setLocalProperties(getattr(jvm, "java.util.Properties")())
     # Tables are read from their logs again, as a new process does.
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    getattr(jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
 
 
 def give_memory_back(session: SparkSession) -> None:

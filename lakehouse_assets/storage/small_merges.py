@@ -26,7 +26,7 @@ from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.adopted_files import indexed_columns, statistics_of, takes_any_file
 from lakehouse_assets.storage.delta_dataset import is_elsewhere, without_views
-from lakehouse_assets.storage.footers import has_julian_days, path_of, read_footer
+from lakehouse_assets.storage.footers import has_int96, has_julian_days, path_of, read_footer
 from lakehouse_assets.storage.merged_rows import as_booleans, compare_rows, rows_to_write
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
@@ -42,6 +42,7 @@ COMPARABLE = frozenset({"byte", "short", "integer", "long", "string", "date", "t
 # Those that are copied unchanged from one file to the next.
 COPIED = COMPARABLE | {"boolean", "float", "double", "binary"}
 FEED, CHANGES = "delta.enableChangeDataFeed", "_change_data"
+OF_DELTA = "org.apache.spark.sql.delta"
 OPERATION_METRICS = "spark.databricks.delta.history.metricsEnabled"
 
 
@@ -58,6 +59,7 @@ def merge_few(
     deletion_column: str | None = None,
     staged: Sequence[str] | None = None,
     near: Callable[[pa.Table], Sequence[bool]] | None = None,
+    read: Callable[[], pa.Table | None] | None = None,
 ) -> bool:
     """Merge the frame's rows in one commit, and return whether that was done; if not, nothing was. A row of a new key is added,
     that of another replaces or deletes the table's row if it is newer.
@@ -66,8 +68,9 @@ def merge_few(
     which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs.
     ``deletion_column``: one that the table does not have, which says whether a row deletes its key. ``staged``: the files that
     have the rows; None: those that the frame is read from. ``near``: the table's files, as `delta.row_counts` has them → which
-    may have a key of these rows; None: all. The others may be of any number and size. Raises Delta's error if another program
-    has changed the table meanwhile.
+    may have a key of these rows; None: all. The others may be of any number and size. ``read``: reads
+    the frame's rows without Spark; None, or nothing read: Spark reads them. Raises Delta's error if another program has changed
+    the table meanwhile.
     """
     if rows > MOST_MERGED or is_url(path) or not delta.exists(path):
         return False
@@ -82,11 +85,12 @@ def merge_few(
         return False
     dataset = delta.dataset_of(table, path, only=numbers)
     fragments = list(dataset.get_fragments())
-    if any(has_julian_days(file.metadata) or _has_int96(file.metadata) for file in fragments):
+    if any(has_julian_days(file.metadata) or has_int96(file.metadata) for file in fragments):
         return False
     try:
         stored = _read(fragments, dataset.schema, list(dict.fromkeys([*key, *by_order])))
-        collected = frame.toArrow()
+        collected = read() if read else None
+        collected = frame.toArrow() if collected is None else collected
         own = collected.select(dataset.schema.names).cast(dataset.schema)
         is_deletion = as_booleans(collected[deletion_column]) if deletion_column else np.zeros(own.num_rows, bool)
         merged = compare_rows(own, is_deletion, stored, key, by_order)
@@ -171,11 +175,6 @@ def _takes_merge(table: DeltaTable, columns: Any, compared: Collection[str]) -> 
     )
 
 
-def _has_int96(footer: parquet.FileMetaData) -> bool:
-    """Whether a file has moments as Spark writes them by default: far ones are beyond what other programs make of them."""
-    return any(footer.schema.column(index).physical_type == "INT96" for index in range(footer.num_columns))
-
-
 def _write_files(
     path: str, table: DeltaTable, files: pa.Table, removed: Sequence[int], parts: tuple[pa.Table, pa.Table]
 ) -> list[dict[str, Any]]:
@@ -218,8 +217,8 @@ def _write(rows: pa.Table, file: Path) -> int:
 
 def _begin(spark: SparkSession, path: str, version: int) -> Any | None:
     """Return a transaction of Delta in Spark that has read all of this version of the table; None if that is not the newest."""
-    jvm: Any = spark.sparkContext._jvm
-    transaction = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction()
+    log: Any = _java_class(spark, f"{OF_DELTA}.DeltaLog")
+    transaction = log.forTable(spark._jsparkSession, path).startTransaction()
     if transaction.readVersion() != version:
         return None
     transaction.readWholeTable()
@@ -228,10 +227,15 @@ def _begin(spark: SparkSession, path: str, version: int) -> Any | None:
 
 def _commit(spark: SparkSession, transaction: Any, actions: Sequence[dict[str, Any]]) -> None:
     """Commit with the session's metadata."""
-    jvm: Any = spark.sparkContext._jvm
-    of_delta, to_seq = jvm.org.apache.spark.sql.delta, jvm.org.apache.spark.api.python.PythonUtils.toSeq
-    none, no_predicates = jvm.scala.Option.empty(), to_seq([])
-    operation = getattr(of_delta, "DeltaOperations$Merge")(none, none, none, none, *[no_predicates] * 3)
+    to_seq = _java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq
+    from_json = _java_class(spark, f"{OF_DELTA}.actions.Action").fromJson
+    none, no_predicates = _java_class(spark, "scala.Option").empty(), to_seq([])
+    operation = _java_class(spark, f"{OF_DELTA}.DeltaOperations$Merge")(none, none, none, none, *[no_predicates] * 3)
     # Those of a MERGE are counted by its jobs.
     with set_session_property(spark, OPERATION_METRICS, "false"):
-        transaction.commit(to_seq([of_delta.actions.Action.fromJson(json.dumps(each)) for each in actions]), operation)
+        transaction.commit(to_seq([from_json(json.dumps(each)) for each in actions]), operation)
+
+
+def _java_class(spark: SparkSession, name: str) -> Any:
+    """Return a class of the session's Java. By `jvm.org.apache…` each part is first looked for as a class, in all jars."""
+    return getattr(spark.sparkContext._jvm, name)

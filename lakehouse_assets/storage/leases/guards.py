@@ -159,10 +159,10 @@ def _set_property(name: str, path: str, value: str | None) -> None:
     # Maintenance names a table by its path without links.
     for each in {path} if is_url(path) else {path, os.path.realpath(path)}:
         if value is not None:
-            jvm.java.lang.System.setProperty(f"{name}.{each}", value)
+            getattr(jvm, "java.lang.System").setProperty(f"{name}.{each}", value)
             continue
         with suppress(Exception):  # Java may have ended
-            jvm.java.lang.System.clearProperty(f"{name}.{each}")
+            getattr(jvm, "java.lang.System").clearProperty(f"{name}.{each}")
 
 
 def _running_java() -> Any:

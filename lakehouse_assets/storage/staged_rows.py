@@ -1,0 +1,34 @@
+"""Rows of staged Parquet files read by Arrow: of few rows, a query of Spark takes longer to plan than to run.
+
+Belongs here: reading the newest rows of one batch. Does not: staging them (pipeline/staging), or merging them (small_merges).
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyarrow import dataset
+
+from lakehouse_assets.storage.footers import has_int96, has_julian_days, path_of, read_footer
+
+# The folder of what is staged apart.
+NEWEST, OTHERS = "/_newest=true/", "/_newest=false/"
+
+
+def read_newest(files: Sequence[str], columns: Sequence[str], count: int) -> pa.Table | None:
+    """Return these columns of the clean rows that are the newest of their keys. None where Arrow may read them otherwise than
+    Spark does, or the files have other rows than those of the batch.
+
+    ``files``: all files of a staging, as Spark names them, on a disk. ``count``: the batch's rows. Raises ArrowException or
+    OSError if one cannot be read.
+    """
+    footers = {path_of(file): read_footer(path_of(file)) for file in files}
+    if sum(footer.num_rows for footer in footers.values()) != count:
+        return None
+    if any(has_julian_days(footer) or has_int96(footer) for footer in footers.values()):
+        return None
+    apart = [path for path in footers if NEWEST in path]
+    paths = apart or [path for path in footers if OTHERS not in path]
+    if not paths:
+        return None
+    newest, clean = dataset.field("_newest"), dataset.field("_clean")
+    return dataset.dataset(paths, format="parquet").to_table(columns=list(columns), filter=clean if apart else clean & newest)
