@@ -25,7 +25,7 @@ from lakehouse_assets_tests.support import PROJECT_ROOT, land, readings
 ROOMS = ("orchestration", "pipeline", "measures", "decisions", "storage")
 ASSETS, MAPPING = "orchestration/assets/window_steps.py", "decisions/growing_map.py"
 PACKAGE = PROJECT_ROOT / "lakehouse_assets"
-MOST_OF_SILVER, MOST_OF_GOLD = 20, 12
+MOST_OF_SILVER, MOST_OF_GOLD = 14, 12
 
 
 def is_of_batch(value: Any) -> bool:

@@ -78,6 +78,13 @@ class DecidedBatch:
     decisions: list[Decision]
     drift: DriftVerdict | None
 
+    @property
+    def fails_by_drift_alone(self) -> bool:
+        """Whether nothing but drift quarantines the whole batch."""
+        decision = self.decisions[0]
+        effects = {reason.check for reason in decision.reasons if reason.effect == "batch"}
+        return decision.verdict == "quarantined" and effects == {"drift"}
+
 
 @dataclass
 class Knowledge:

@@ -72,7 +72,7 @@ class Sums:
         comes_back = decision.accepted and batch in self.current and batch not in self.accepted
         self.is_single &= not own or (decision.number > self.last_own_number and decision.decision_id not in self.ids)
         self.current[batch] = decision
-        self.spans.put(batch, decision if decision.accepted else None)
+        self.spans.put(decision)
         if not decision.accepted:
             self.accepted.pop(batch, None)
         else:
@@ -80,7 +80,8 @@ class Sums:
         self.quarantined.pop(batch, None)
         if own and (decision.counts.rows_quarantined or decision.verdict == "quarantined"):
             self.quarantined[batch] = decision
-        self._leave_baseline(batch)
+        if (joined := self.joining.pop(batch, None)) is not None:
+            self.profiled.pop(joined.decision_id, None)
         self.superseded.pop(batch, None)
         if decision.accepted and decision.teaches:
             self.joining[batch] = decision
@@ -102,10 +103,6 @@ class Sums:
         self.discards |= decision.kind == "discarded"
         return not comes_back
 
-    def _leave_baseline(self, batch: Batch) -> None:
-        if (before := self.joining.pop(batch, None)) is not None:
-            self.profiled.pop(before.decision_id, None)
-
     def _count_applied(self, decision: Decision) -> None:
         """Count a decision if it is applied. One that is not applied any more makes all be counted anew."""
         if decision.applied_at is None:
@@ -124,7 +121,7 @@ class Sums:
             if part.get(old.batch) is old:
                 part[old.batch] = new
         if self.accepted.get(new.batch) is new:
-            self.spans.put(new.batch, new)
+            self.spans.put(new)
         if (start := old.p_extracted_at) is not None:
             self.by_window[start] = tuple(new if each is old else each for each in self.by_window[start])
         if (name := old.superseded_by) is not None:

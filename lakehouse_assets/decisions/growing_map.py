@@ -149,6 +149,11 @@ def find_new_keys(before: Mapping[Key, Any], now: Mapping[Key, Any]) -> set[Key]
     return {key for key in find_changed_keys(before, now) if key in now}
 
 
+def select_keys(values: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
+    """Return the values of these keys; of a key that is absent, none."""
+    return {key: values[key] for key in keys if key in values}
+
+
 @dataclass(frozen=True)
 class Missing:
     """The keys of ``wanted`` that ``present`` lacks; and both, which nobody changes any more."""

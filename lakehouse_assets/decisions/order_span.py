@@ -145,9 +145,10 @@ class RecordedSpans:
         other._batches, other._groups = self._batches.copy(), self._groups.copy()
         return other
 
-    def put(self, batch: Batch, decision: Decision | None) -> None:
-        """Set the decision that accepts a batch; None for none."""
-        group = _group_of(decision) if decision is not None and decision.counts.rows_published else None
+    def put(self, decision: Decision) -> None:
+        """Set a batch's current decision. Only an accepted batch with published rows has a span here."""
+        batch, counts = decision.batch, decision.counts
+        group = _group_of(decision) if decision.accepted and counts.rows_published else None
         before = self._groups.get(batch)
         if before == group:
             return

@@ -1,12 +1,13 @@
 """Which steps of the gate read few rows, so that Spark plans them for few (`session_properties.plan_for_few_rows`).
 
-Belongs here: that choice, from records and statistics. Does not: the plans.
+Belongs here: that choice, from numbers of rows. Does not: the plans.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from lakehouse_assets.checks.dependencies import tables_read
-from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.pipeline.gate import PASS, Step, measure, stage
@@ -16,20 +17,17 @@ from lakehouse_assets.storage import delta
 FEW = 10_000
 
 
-def are_few(records: Sequence[ExtractionRecord]) -> bool:
-    """Whether these batches have few rows together."""
-    return sum(record.rows for record in records) <= FEW
-
-
 def steps_of_batches(
-    spec: TableContract, records: Sequence[ExtractionRecord], log: Sequence[Decision], bronze: str
+    spec: TableContract, starts: Collection[datetime], rows: int, log: Sequence[Decision], bronze: str
 ) -> Collection[Step]:
-    """Return all steps, if the table at ``bronze`` has few rows; else those that read these batches and no other table."""
-    if not records or not are_few(records) or tables_read(spec.checks):
+    """Return all steps, if the table at ``bronze`` has few rows; else those that read these batches and no other table.
+    ``starts``: of the batches' windows. ``rows``: how many they have together.
+    """
+    if not starts or rows > FEW or tables_read(spec.checks):
         return ()
     if delta.has_few_rows(bronze):
         return PASS
-    decided = ledger.of_windows(log, {record.p_extracted_at for record in records})
+    decided = ledger.of_windows(log, starts)
     replaces = spec.extraction.mode == "snapshot" or bool(decided)
     return (stage,) if replaces else (stage, measure)
 

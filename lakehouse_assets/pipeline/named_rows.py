@@ -36,14 +36,12 @@ def divide(
     knowledge: Knowledge,
     decide: Decide,
 ) -> tuple[DecidedBatch, BatchEvidence]:
-    """Return the decision on a batch without the rows that drift names, and its evidence, if that one is accepted; else the
-    decision on the whole batch. The staged rows, numbers and profiles of ``target`` are then those of the rest. There is one
-    round: a rest that drifts is not divided again.
+    """Judge a batch that fails by drift alone (``undivided``) without the rows that drift names. Return that decision and its
+    evidence, if it accepts; else the decision on the whole batch. The staged rows, numbers and profiles of ``target`` are then
+    those of the rest. There is one round: a rest that drifts is not divided again.
     """
-    if undivided.drift is None or not _only_drift_fails(undivided.decisions[0]):
-        return undivided, evidence
     batch = record.batch
-    check = _name_rows(target, batch, undivided.drift, knowledge)
+    check = _name_rows(target, batch, undivided.drift, knowledge) if undivided.drift else None
     if check is None:
         return undivided, evidence
     rest = _stage_rest(target, record, check)
@@ -62,12 +60,6 @@ def divide(
         return result, evidence_of_rest
     target.staged, target.replaced_by = before
     return _with_attempt(undivided, check, result.decisions[0]), evidence
-
-
-def _only_drift_fails(decision: Decision) -> bool:
-    """Whether nothing but drift quarantines the whole batch."""
-    effects = {reason.check for reason in decision.reasons if reason.effect == "batch"}
-    return decision.verdict == "quarantined" and effects == {"drift"}
 
 
 def _name_rows(target: "SilverTarget", batch: Batch, drift: DriftVerdict, knowledge: Knowledge) -> DriftRows | None:

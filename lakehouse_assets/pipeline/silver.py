@@ -105,7 +105,13 @@ class SilverTarget(Target[Run]):
     @cached_property
     def few_rows(self) -> Collection[Step]:
         """As `steps_of_batches`."""
-        return steps_of_batches(self.staging.spec, self.records, self.log, self.run.path("bronze"))
+        starts = {record.p_extracted_at for record in self.records}
+        return steps_of_batches(self.staging.spec, starts, self.rows_in, self.log, self.run.path("bronze"))
+
+    @property
+    def rows_in(self) -> int:
+        """The rows of these extractions together, as they are on record."""
+        return sum(record.rows for record in self.records)
 
     @property
     def plan(self) -> MeasurePlan:
@@ -138,9 +144,9 @@ class SilverTarget(Target[Run]):
         else:
             tables = reference_tables_at(run, self.inputs)
         folder = f"{run.run_id}-{self.decisions[0].number}" if self.decisions else f"{run.run_id}{self.folder}"
-        count = sum(record.rows for record in self.records)
+        count = self.rows_in
         path = staging_path(run.settings, run.table, folder)
-        apart = len(self.records) == 1 and may_append_staged(run)
+        apart = len(self.records) == 1 and may_append_staged(run.spec, run.path("silver"))
         store: Store = partial(write_once, run.spark, path=path, few=count <= FEW, apart=apart)
         scan = ObservedScan(self.batches[0], self.plan) if len(self.records) == 1 and not self.decisions else None
         if scan is not None:
@@ -193,7 +199,7 @@ class SilverTarget(Target[Run]):
             evidence = BatchEvidence(numbers, self.profiles.get(batch, []), replaced, self.inputs or {}, span)
             judge = partial(self._judge, record, knowledge, at=run.clock())
             result = judge(evidence, run.spec)
-            if self.divides:
+            if self.divides and result.fails_by_drift_alone:
                 result, evidence = divide(self, record, result, evidence, knowledge, judge)
             knowledge.learn(result, evidence)
             decisions += result.decisions

@@ -18,15 +18,13 @@ from lakehouse_assets.contracts.silver import silver_columns
 from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.contracts.total_order import total_order
-from lakehouse_assets.decisions.ledger import Live
 from lakehouse_assets.decisions.merge_plan import MergePlan
 from lakehouse_assets.measures.batches import select_batches
 from lakehouse_assets.measures.computed_columns import as_silver
 from lakehouse_assets.measures.frames import all_of
 from lakehouse_assets.pipeline.few_rows import FEW
-from lakehouse_assets.pipeline.fold import clean_rows, order, with_deletions
+from lakehouse_assets.pipeline.fold import order, with_deletions
 from lakehouse_assets.pipeline.merge_bounds import Extent, bounded_columns, bounds_of, extents_of, files_near, skipping_extents
-from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.staging import files_to_publish
 from lakehouse_assets.pipeline.stored_extents import stored_extents
 from lakehouse_assets.storage import delta, delta_writes
@@ -40,31 +38,34 @@ HOLD_SOURCE = "spark.databricks.delta.merge.materializeSource"
 TOLERATING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
-def merge_newest(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame, *, again: bool) -> None:
-    """Merge the batches' newest clean rows, one per key, or append them where silver has none of their keys. ``again``: an
-    earlier run may have merged them.
+def merge_newest(
+    spec: EffectiveTable, path: str, plan: MergePlan, staged: DataFrame, newer: DataFrame | None = None, *, again: bool
+) -> None:
+    """Merge the batches' newest clean rows, one per key, into silver at ``path``. Where it has none of their keys, append them.
+    ``newer``: clean rows of other batches, whose newer rows delete keys; None: there are none. ``again``: an earlier run may
+    have merged them.
     """
-    spec, path, deletes = run.spec, run.path("silver"), run.spec.extraction.delete_when
-    newest = _newest_rows(run, plan, staged)
-    rows = _without_deleted(run, newest, plan.newer, deletes) if deletes else newest
+    deletes = spec.extraction.delete_when
+    newest = _newest_rows(spec, plan, staged)
+    rows = _without_deleted(spec, newest, newer, deletes) if deletes and newer is not None else newest
     alive = rows.where(~F.col("_gone")).drop("_gone", "_begins") if deletes else rows
     if delta.snapshot(path).rows == 0 or (not spec.key and not again):
         # Nothing can be in silver from these batches: each is judged for the first time, under the table's lock.
-        _append(run, plan, alive, staged)
+        _append(spec, path, plan, alive, staged)
         return
     kinds = bounded_columns(newest, spec)
     stored = stored_extents(staged, plan.touched, kinds)
     extents = extents_of(newest, kinds) if stored is None else stored
     files = delta.row_counts(path)
     if spec.key and not any(files_near(files, extents, spec)):
-        _append(run, plan, alive, staged)
+        _append(spec, path, plan, alive, staged)
         return
-    if not plan.kept_columns and _merge_few(run, plan, rows, newest, extents):
+    if not plan.kept_columns and _merge_few(spec, path, plan, rows, newest, extents):
         return
     bounds = bounds_of(newest, spec, skipping_extents(files, extents))
     is_staged = rows is newest and len(plan.touched) == 1
     with _read_twice(rows) if is_staged else nullcontext():
-        _merge(run, plan, rows, bounds)
+        _merge(spec, path, plan, rows, bounds)
 
 
 def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
@@ -80,23 +81,23 @@ def _read_twice(rows: DataFrame) -> AbstractContextManager[None]:
 
 
 def _merge_few(
-    run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, newest: DataFrame, extents: Sequence[Extent]
+    spec: EffectiveTable, path: str, plan: MergePlan, rows: DataFrame, newest: DataFrame, extents: Sequence[Extent]
 ) -> bool:
     """Merge these rows in this process, and return whether that was done. ``newest``: the staged rows that they are some of.
     ``extents``: of their keys.
     """
-    spec, deletes = run.spec, "_gone" if run.spec.extraction.delete_when else None
+    deletes = "_gone" if spec.extraction.delete_when else None
     near, read = partial(files_near, extents=extents, spec=spec), None
     key, by_order, staged = spec.silver_key, total_order(spec.last_modified), newest.inputFiles()
     if len(plan.touched) == 1 and _has_staged_rows(spec):
         read = partial(read_newest, staged, rows.columns, plan.touched[0].counts.rows_in)
-    return merge_few(rows, run.path("silver"), plan.rows_published, key, by_order, deletes, staged, near, read)
+    return merge_few(rows, path, plan.rows_published, key, by_order, deletes, staged, near, read)
 
 
-def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:
-    spec, deletes = run.spec, run.spec.extraction.delete_when
+def _merge(spec: EffectiveTable, path: str, plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:
+    deletes = spec.extraction.delete_when
     is_newer = order(spec, "s.") > order(spec, "t.")
-    merge = merge_by_key(DeltaTable.forPath(run.spark, run.path("silver")), rows, spec, bounds)
+    merge = merge_by_key(DeltaTable.forPath(rows.sparkSession, path), rows, spec, bounds)
     if not deletes and not plan.kept_columns:
         merge.whenMatchedUpdateAll(condition=is_newer).whenNotMatchedInsertAll().execute()
         return
@@ -109,10 +110,9 @@ def _merge(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, bounds: S
     merge.whenNotMatchedInsert(condition="NOT s._gone" if deletes else "true", values=cells).execute()
 
 
-def may_append_staged(run: Run) -> bool:
+def may_append_staged(spec: TableContract, path: str) -> bool:
     """Whether the rows of a batch that is about to be staged may be appended as they are: the last batch's were not merged."""
-    path = run.path("silver")
-    if not _has_staged_rows(run.spec) or not is_adoptable_at(path):
+    if not _has_staged_rows(spec) or not is_adoptable_at(path):
         return False
     last = delta.read_commit(path, delta.version(path)) if delta.exists(path) else None
     return last is None or last.operation != "MERGE"
@@ -123,11 +123,11 @@ def _has_staged_rows(spec: TableContract) -> bool:
     return spec.layout is None and not spec.computed_columns and not spec.extraction.delete_when
 
 
-def _append(run: Run[EffectiveTable], plan: MergePlan, rows: DataFrame, staged: DataFrame) -> None:
+def _append(spec: EffectiveTable, path: str, plan: MergePlan, rows: DataFrame, staged: DataFrame) -> None:
     """Append these rows of staged batches, with the columns that silver lacks."""
-    path, tag = run.path("silver"), run.spark.conf.get(delta_writes.USER_METADATA, None)
+    tag = rows.sparkSession.conf.get(delta_writes.USER_METADATA, None)
     # Of several batches, staged rows are not yet the newest of their keys.
-    files = files_to_publish(staged) if len(plan.touched) == 1 and _has_staged_rows(run.spec) else []
+    files = files_to_publish(staged) if len(plan.touched) == 1 and _has_staged_rows(spec) else []
     columns = rows.schema.jsonValue()["fields"]
     if not adopt_files(files, columns, path, plan.rows_published, tag) and not write_few(
         rows, path, plan.rows_published, "append", tag
@@ -141,11 +141,11 @@ def reads_few_rows(path: str, plan: MergePlan) -> bool:
     return delta.has_few_rows(path) and sum(decision.counts.rows_in for decision in decisions) <= FEW
 
 
-def _newest_rows(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame) -> DataFrame:
+def _newest_rows(spec: EffectiveTable, plan: MergePlan, staged: DataFrame) -> DataFrame:
     """Return the newest row of each key as silver has it, with `_gone` where rows delete: whether it does; and with `_begins`
     where columns are kept: whether a row of these batches deletes the key, so that its older values are gone.
     """
-    spec, deletes = run.spec, run.spec.extraction.delete_when
+    deletes = spec.extraction.delete_when
     key = [identifier(name) for name in spec.key]
     batches = [decision.batch for decision in plan.touched if decision.p_extracted_at]
     rows = select_batches(staged, batches).where(F.col("_clean"))
@@ -161,12 +161,9 @@ def _newest_rows(run: Run[EffectiveTable], plan: MergePlan, staged: DataFrame) -
     return as_silver(rows, spec, *flags)
 
 
-def _without_deleted(run: Run[EffectiveTable], rows: DataFrame, newer: Live, delete_when: str) -> DataFrame:
-    """Return the rows of keys that no batch of ``newer`` deletes by a newer row."""
-    spec = run.spec
-    if not newer.publishing:
-        return rows
-    deletions = with_deletions(clean_rows(run, newer), delete_when).where("_gone")
+def _without_deleted(spec: EffectiveTable, rows: DataFrame, newer: DataFrame, delete_when: str) -> DataFrame:
+    """Return the rows of keys that no row of ``newer`` deletes which is newer."""
+    deletions = with_deletions(newer, delete_when).where("_gone")
     names = {name: f"_key_{index}" for index, name in enumerate(spec.key)}
     deletions = deletions.select(*[F.col(identifier(k)).alias(n) for k, n in names.items()], order(spec).alias("_deleted_at"))
     same = all_of(F.col(identifier(key)) == F.col(name) for key, name in names.items())

@@ -33,7 +33,7 @@ from lakehouse_assets.measures.frames import MOMENT, local_frame
 from lakehouse_assets.measures.stage import quarantine_reasons, stage
 from lakehouse_assets.pipeline.bronze_rows import bronze_rows
 from lakehouse_assets.pipeline.few_rows import FEW
-from lakehouse_assets.pipeline.fold import empty_silver, fold, foldable
+from lakehouse_assets.pipeline.fold import clean_rows, empty_silver, fold, foldable
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver_merge import merge_by_key, merge_newest, reads_few_rows
 from lakehouse_assets.storage import commit_metadata, delta, delta_writes, logs, silver_contract
@@ -125,7 +125,9 @@ def write_silver(run: Run, decisions: Sequence[Decision], staged: DataFrame, log
             _rebuild_keys(run, touched, log, live)
         else:
             with plan_for_few_rows(run.spark) if reads_few_rows(path, plan) else nullcontext():
-                merge_newest(run, plan, staged, again=again)
+                may_delete = bool(spec.extraction.delete_when and plan.newer.publishing)
+                newer = clean_rows(run, plan.newer) if may_delete else None
+                merge_newest(spec, path, plan, staged, newer, again=again)
     return delta.version(path)
 
 

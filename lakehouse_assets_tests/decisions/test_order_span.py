@@ -106,9 +106,10 @@ def test_recorded_spans_find_what_a_look_at_each_batch_does(history, own, by_win
     spans, accepted = RecordedSpans(), dict[object, object]()
     for day, kind, values in history:
         text = None if kind == "unknown" else logbook.recorded_span(earlier if kind == "before" else readings(), span(values))
-        decision = logbook.decided(day, order_span=text, counts=Counts() if kind == "empty" else PUBLISHED)
+        verdict = "quarantined" if kind == "removed" else "published"
+        decision = logbook.decided(day, verdict=verdict, order_span=text, counts=Counts() if kind == "empty" else PUBLISHED)
         spans = spans.copy()
-        spans.put(decision.batch, None if kind == "removed" else decision)
+        spans.put(decision)
         accepted.pop(decision.batch, None)
         accepted |= {} if kind == "removed" else {decision.batch: decision}
     new = logbook.decided(5, order_span=logbook.recorded_span(readings(), span(own)), counts=PUBLISHED)

@@ -38,13 +38,13 @@ def folds(monkeypatch) -> list[int]:
 def looked_at(monkeypatch) -> list[int]:
     """The number of other batches of each MERGE in which a newer deletion was looked for."""
     numbers: list[int] = []
-    original = silver_merge._without_deleted
+    original = silver_merge.merge_newest
 
-    def counted(run, rows, newer, delete_when) -> DataFrame:
-        numbers.append(len(newer.publishing))
-        return original(run, rows, newer, delete_when)
+    def counted(spec, path, plan, staged, newer: DataFrame | None, **options) -> None:
+        numbers.append(len(plan.newer.publishing) if newer is not None else 0)
+        original(spec, path, plan, staged, newer, **options)
 
-    monkeypatch.setattr(silver_merge, "_without_deleted", counted)
+    monkeypatch.setattr(silver_write, "merge_newest", counted)
     return numbers
 
 

@@ -6,9 +6,7 @@ what was compared (pipeline/evidence).
 A table with 100,000 windows is compared several times in a run that adds one window: in full that takes seconds each time.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from lakehouse_assets.decisions import ledger, log_parts
 from lakehouse_assets.decisions.evidence.comparison import (
@@ -19,7 +17,7 @@ from lakehouse_assets.decisions.evidence.comparison import (
 )
 from lakehouse_assets.decisions.evidence.findings import Inventory, LoggedEvidence
 from lakehouse_assets.decisions.extraction_log import extraction_log_of
-from lakehouse_assets.decisions.growing_map import find_changed_keys, find_new_keys
+from lakehouse_assets.decisions.growing_map import find_changed_keys, find_new_keys, select_keys
 
 Evidence = tuple[LoggedEvidence, Inventory]
 
@@ -35,7 +33,7 @@ def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     if log_parts.lost_ids(before_record.decisions, record.decisions) or {*before_record.given_up} - {*record.given_up}:
         return False  # anything may name what is lost
     quarantine = find_changed_keys(before_inventory.quarantine, inventory.quarantine)
-    if find_unknown_decisions(record, replace(inventory, quarantine=_keep_keys(inventory.quarantine, quarantine))):
+    if find_unknown_decisions(record, replace(inventory, quarantine=select_keys(inventory.quarantine, quarantine))):
         return False
     profiles = find_new_keys(before_inventory.profiles, inventory.profiles)
     if find_orphaned_profiles(profiles, ledger.ids_of(record.decisions)) - {*record.given_up}:
@@ -82,14 +80,10 @@ def _keep_changed(before: Evidence, now: Evidence) -> Evidence:
     )
     return record, replace(
         inventory,
-        bronze=_keep_keys(inventory.bronze, batches),
-        quarantine=_keep_keys(inventory.quarantine, ids),
-        profiles=_keep_keys(inventory.profiles, {*ids, *new.seeds}),
+        bronze=select_keys(inventory.bronze, batches),
+        quarantine=select_keys(inventory.quarantine, ids),
+        profiles=select_keys(inventory.profiles, {*ids, *new.seeds}),
         positions=[each.p_extracted_at for each in records if each.p_extracted_at in inventory.positions],
         named=(),
         in_silver=(),
     )
-
-
-def _keep_keys(numbers: Mapping[Any, int], keys: Collection[Any]) -> dict[Any, int]:
-    return {key: numbers[key] for key in keys if key in numbers}
