@@ -10,7 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_assets.orchestration.dagster_runs import CheckRunHealthResult, WorkerStatus, runs_of_code_server
+from lakehouse_assets.orchestration.dagster_private import CheckRunHealthResult, WorkerStatus
+from lakehouse_assets.orchestration.dagster_runs import runs_of_code_server
 from lakehouse_assets.orchestration.own_process import ENDED, was_killed
 
 

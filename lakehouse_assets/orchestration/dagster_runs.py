@@ -1,8 +1,7 @@
-"""What the launchers use of Dagster beyond its public API: their own types, the execution of a launched run, and code servers.
-Check each of them when Dagster is upgraded.
+"""Launched runs in Dagster: their code location, their execution, and the code server that started them.
 
-Belongs here: every private import that only launchers and workers need; they take a second. Does not: what commands and
-sensors need (dagster_internals).
+Belongs here: what launchers and workers need beyond Dagster's public API. Does not: the private imports (dagster_private), or
+what commands and sensors need (dagster_internals).
 """
 
 import json
@@ -11,21 +10,21 @@ from functools import lru_cache
 from typing import Any
 
 import dagster as dg
-from dagster._core.code_pointer import CodePointer, ModuleCodePointer  # whether loading makes definitions anew
-from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository  # keep definitions
-from dagster._core.errors import DagsterUserCodeUnreachableError  # of a code server that does not answer
-from dagster._core.instance.ref import InstanceRef  # tells instances by their storage
-from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus  # of a launcher's methods
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin  # tells a code server on a port
-from dagster._core.storage.tags import GRPC_INFO_TAG  # where a run states its code server
-from dagster._grpc.client import DagsterGrpcClient  # asks a code server for its runs
-from dagster._grpc.impl import core_execute_run  # what Dagster's own run worker calls
-from dagster._grpc.types import GetCurrentRunsResult  # a code server's answer
-from dagster._utils.hosted_user_process import recon_job_from_origin  # loads the job of a launched run
-from dagster._utils.interrupts import capture_interrupts  # a signal ends a run in order
-from dagster._utils.test.definitions import LazyDefinitions  # definitions of `@dg.definitions`
 
-__all__ = ["CheckRunHealthResult", "InstanceRef", "LaunchRunContext", "WorkerStatus", "capture_interrupts"]
+from lakehouse_assets.orchestration.dagster_private import (
+    GRPC_INFO_TAG,
+    CodePointer,
+    DagsterGrpcClient,
+    DagsterUserCodeUnreachableError,
+    GetCurrentRunsResult,
+    GrpcServerCodeLocationOrigin,
+    LazyDefinitions,
+    ModuleCodePointer,
+    ReconstructableJob,
+    ReconstructableRepository,
+    core_execute_run,
+    recon_job_from_origin,
+)
 
 _dagsters_own = ReconstructableRepository.get_definition
 _loaded: set[CodePointer] = set()

@@ -1,11 +1,11 @@
 """Dagster's storage in SQLite, which computes the bars of partitioned checks in one pass: `storage: custom` in `dagster.yaml`.
 
 Belongs here: rows of planned checks, the states of checks by partition from stored rows, and how databases are opened.
-Does not: storing results (dagster_internals), or what a result says (assets/window_checks).
+Does not: storing results (partition_results), or what a result says (assets/window_checks).
 
 Dagster's own way merges a check's partitions one by one: of 8,760 windows that takes 12 to 49 seconds a check. The list of an
 asset's checks and the graph ask for all checks at once, again and again. It opens the database anew for each statement, which
-takes some seconds of a run of one window. This file rests on private parts of Dagster: check it when Dagster is upgraded. An
+takes some seconds of a run of one window. It overrides private methods of Dagster: check them when Dagster is upgraded. An
 instance with Dagster's own storage shows the same, later.
 """
 
@@ -19,25 +19,28 @@ from operator import itemgetter
 from typing import Any, cast
 
 import dagster as dg
-from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset  # a state's partitions
-from dagster._core.definitions.partitions.subset import TimeWindowPartitionsSubset  # the same, of windows of time
-from dagster._core.definitions.partitions.utils.time_window import PersistedTimeWindow  # ranges of such windows
-from dagster._core.definitions.timestamp import TimestampWithTimezone  # their bounds
-from dagster._core.events.log import EventLogEntry  # type of stored events
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionResolvedStatus as Status  # keys of a state
-from dagster._core.storage.asset_check_state import AssetCheckState  # what the storage answers
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES  # whose plans are in progress
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable  # the table of plans and results
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage  # the base of the mixin
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME, SqliteEventLogStorage  # opened once
-from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage  # opened once, as the others
-from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage  # the same
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS  # Dagster's own wait for a lock
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage  # has the three storages
-from dagster._serdes import serialize_value  # how an event is stored
 from sqlalchemy import Connection, Engine, and_, case, not_, select
 
 from lakehouse_assets.orchestration import run_databases
+from lakehouse_assets.orchestration.dagster_private import (
+    INDEX_SHARD_NAME,
+    NOT_FINISHED_STATUSES,
+    SQLITE_BUSY_TIMEOUT_SECONDS,
+    AssetCheckExecutionsTable,
+    AssetCheckState,
+    DagsterSqliteStorage,
+    EventLogEntry,
+    PersistedTimeWindow,
+    SerializableEntitySubset,
+    SqlEventLogStorage,
+    SqliteEventLogStorage,
+    SqliteRunStorage,
+    SqliteScheduleStorage,
+    TimestampWithTimezone,
+    TimeWindowPartitionsSubset,
+    serialize_value,
+)
+from lakehouse_assets.orchestration.dagster_private import AssetCheckExecutionResolvedStatus as Status
 from lakehouse_assets.orchestration.sqlite_engines import close_below, open_engine, transaction
 
 Keys = Sequence[tuple[dg.AssetCheckKey, Any]]

@@ -14,7 +14,7 @@ import dagster as dg
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import LakehouseError, MaskedError
 from lakehouse_assets.measures.error_text import as_evidence_error, masked_text
-from lakehouse_assets.orchestration.dagster_internals import of_newest_materialization
+from lakehouse_assets.orchestration.partition_results import of_newest_materialization
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.orchestration.asset_keys import input_key
-from lakehouse_assets.orchestration.dagster_internals import newest_materialization
+from lakehouse_assets.orchestration.partition_results import newest_materialization
 from lakehouse_assets.reports.drift import describe_status, feature_table
 from lakehouse_assets.reports.markdown import escape, table
 

@@ -20,7 +20,7 @@ from lakehouse_assets.orchestration.assets.partition_metadata import bronze_part
 from lakehouse_assets.orchestration.assets.partitions import partition_key, windows_by_partition
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK, quarantine_check_result
 from lakehouse_assets.orchestration.assets.window_checks import not_checked_metadata, window_results
-from lakehouse_assets.orchestration.dagster_internals import report_partition_results
+from lakehouse_assets.orchestration.partition_results import report_partition_results
 from lakehouse_assets.orchestration.quality_pages import window_url
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs

@@ -1,7 +1,7 @@
 """Check results of silver by window: each check has one result in each window, which is what the log says of the window.
 
 Belongs here: which checks silver declares, and what a click on one window shows. Does not: judging (decisions), storing results
-in Dagster (dagster_internals), or checks without windows (checks, quarantine_check).
+in Dagster (partition_results), or checks without windows (checks, quarantine_check).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from lakehouse_assets.orchestration.assets.partition_checks import count_unseen,
 from lakehouse_assets.orchestration.assets.partitions import partitions_of, windows_by_partition
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_spec
 from lakehouse_assets.orchestration.assets.schema_checks import diff_table, schema_differences
-from lakehouse_assets.orchestration.dagster_internals import PartitionResult, partitioned_check_spec
+from lakehouse_assets.orchestration.partition_results import PartitionResult, partitioned_check_spec
 from lakehouse_assets.orchestration.quality_pages import check_link
 from lakehouse_assets.queries.drift_evidence import plot_drift
 from lakehouse_assets.queries.quarantine import failing_values

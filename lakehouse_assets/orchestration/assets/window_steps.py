@@ -30,10 +30,10 @@ from lakehouse_assets.orchestration.assets.partitions import (
 )
 from lakehouse_assets.orchestration.assets.quarantine_check import CHECK as QUARANTINE_CHECK
 from lakehouse_assets.orchestration.assets.quarantine_check import quarantine_check_result
-from lakehouse_assets.orchestration.dagster_internals import finished_check, store_partition_results
 from lakehouse_assets.orchestration.healing.automation import heal_windows
 from lakehouse_assets.orchestration.healing.reading_attempts import attempt_metadata
 from lakehouse_assets.orchestration.healing.unread_windows import unread_windows, windows_still_unread
+from lakehouse_assets.orchestration.partition_results import finished_check, store_partition_results
 from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of

@@ -23,10 +23,10 @@ from lakehouse_assets.orchestration.assets.window_checks import (
     window_check_specs,
     window_results,
 )
-from lakehouse_assets.orchestration.dagster_internals import partitions_with_results, store_partition_results
 from lakehouse_assets.orchestration.healing.retries import stopped_evaluation
 from lakehouse_assets.orchestration.healing.window_state import read_statuses
 from lakehouse_assets.orchestration.jobs.operation_job import OperationJobs, TableRequest
+from lakehouse_assets.orchestration.partition_results import partitions_with_results, store_partition_results
 from lakehouse_assets.pipeline.evidence import findings_of
 from lakehouse_assets.settings import Settings
 

@@ -18,15 +18,8 @@ from filelock import Timeout
 
 from lakehouse_assets.errors import EnvironmentMissing, LakehouseError
 from lakehouse_assets.orchestration.code_servers import CodeServerLauncher
-from lakehouse_assets.orchestration.dagster_runs import (
-    CheckRunHealthResult,
-    InstanceRef,
-    LaunchRunContext,
-    WorkerStatus,
-    code_location,
-    executable,
-    is_of_code_server,
-)
+from lakehouse_assets.orchestration.dagster_private import CheckRunHealthResult, InstanceRef, LaunchRunContext, WorkerStatus
+from lakehouse_assets.orchestration.dagster_runs import code_location, executable, is_of_code_server
 from lakehouse_assets.orchestration.workers.configured import keeps_sessions
 from lakehouse_assets.orchestration.workers.folder import GivenRun, WorkerLimits
 from lakehouse_assets.orchestration.workers.pool import MOST_SLOTS, POOL_FOLDER, WorkerPool

@@ -18,8 +18,8 @@ from filelock import Timeout
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import LakehouseError
+from lakehouse_assets.orchestration.dagster_private import capture_interrupts
 from lakehouse_assets.orchestration.dagster_runs import (
-    capture_interrupts,
     execute_launched_run,
     executes_in_process,
     forget_definitions,
