@@ -1,7 +1,7 @@
 """A Dagster lakehouse on Spark and Delta that keeps bad data out and mends its own gaps.
 
 The package offers `LakehouseTable` and `GuardedTable` (as `type: lakehouse_assets.LakehouseTable`), `definitions_for` and
-`Gate`, and loads each on first use: importing a pure room must not import Dagster, and neither must a gate.
+`Gate`, and loads each on first use. Importing a pure room or a gate must not import Dagster.
 """
 
 from typing import TYPE_CHECKING, Any

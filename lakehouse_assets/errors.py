@@ -16,7 +16,7 @@ def java_causes(error: BaseException) -> Iterator[Any]:
 
 
 class LakehouseError(Exception):
-    """The base class. The message tells a person what is wrong, where, and what to do."""
+    """The base class. The message states what is wrong, where, and what to do."""
 
     exit_code = 1
 

@@ -32,7 +32,7 @@ from lakehouse_assets.storage.session_properties import limit_codegen
 STAGES = ("silver", "gold")
 # Tables that others write, where a guard names them. They are declared, and not found on disk.
 GUARDED = "guarded"
-REPEATED = "rows that nothing tells apart are in the table: the seed does not fix this sample"
+REPEATED = "rows that nothing distinguishes are in the table: the seed does not fix this sample"
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _distribution(
 
 
 def _identity(binding: Binding, key: Sequence[str], schema: Mapping[str, str]) -> list[str]:
-    """Return the columns that tell a row from any other: its key; without one, all that can be hashed."""
+    """Return the columns that identify a row: its key; without one, all that can be hashed."""
     if key and not binding.lacking:
         return list(key)
     return [name for name, kind in schema.items() if not re.search(r"\b(map|variant|interval)\b", kind)]

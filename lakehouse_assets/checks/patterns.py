@@ -39,8 +39,8 @@ class _Unbounded(Exception):
 def refusal(pattern: str) -> str | None:
     """Return why a pattern is refused; None if it is not.
 
-    The steps of a failing match are bounded from the end of the pattern to its beginning: a repeat multiplies the steps
-    of what follows by its number of choices, unless what follows can begin with none of the repeated characters.
+    The steps of a failing match are bounded from the end of the pattern to its beginning. A repeat multiplies the steps of
+    what follows by its number of choices. It does not, if what follows can begin with none of the repeated characters.
 
     >>> refusal("^[A-Z]{3}$")
     >>> refusal("(a+)+").split(":")[0]

@@ -59,8 +59,8 @@ def end_by_sigterm(is_own: bool = False) -> Iterator[None]:
 
 @contextmanager
 def note_signals(is_own: bool = False) -> Iterator[Signals]:
-    """Note signals within the block, where SIGTERM interrupts as Ctrl-C does. None are noted in a thread, where another program
-    notes them, or if the command ends by a signal in a way of its own (``is_own``).
+    """Note signals within the block, where SIGTERM interrupts as Ctrl-C does. None are noted in a thread, or where another
+    program notes them. Nor are they if the command ends by a signal in a way of its own (``is_own``).
     """
     if is_own or threading.current_thread() is not threading.main_thread():
         yield Signals(None)

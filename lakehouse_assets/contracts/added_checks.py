@@ -16,8 +16,8 @@ PASTE = "paste the checks by hand"
 
 def add_checks(document: Document, text: str, root: Sequence[str | int], checks: Sequence[str]) -> str:
     """Return the text of the document's file with these checks, a line of YAML each. ``root``: the keys of the table's
-    attributes. Raises RefusedError, with the file and line, where its `checks:` is no list of lines, or where the text is not
-    what the document was read from.
+    attributes. Raises RefusedError, with the file and line, where its `checks:` is no list of lines. It also does so where the
+    text is not what the document was read from.
     """
     node = next((each.node for each in read_text(text, document.path) if each.data == document.data), None)
     if node is None:

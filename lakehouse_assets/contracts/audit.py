@@ -115,8 +115,9 @@ class AuditSetting(StrictModel):
     rows: int | None = Field(default=None, ge=1, le=100_000_000)
     """How many rows are sampled; without it `AUDIT_TOTAL_ROWS`."""
     weight: str | None = None
-    """A column (or a path) whose rare values must be in the sample too: half of the sample is drawn in proportion to its
-    groups, half evenly."""
+    """A column (or a path) whose rare values must be in the sample too. Half of the sample is drawn in proportion to its
+    groups, half evenly.
+    """
     key: tuple[str, ...] | None = None
     """The key of a table that no `defs.yaml` describes."""
     pii: tuple[str, ...] | None = None

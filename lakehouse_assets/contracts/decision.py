@@ -75,13 +75,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Decision:
-    """``number``: counts a table's decisions. ``inputs``: of gold, its inputs' Delta versions; of silver, the last decisions of
-    the tables that its checks read. ``input_tables``: of gold, what tells its inputs from other tables at their paths; empty:
-    not known. ``recomputed``: the values of gold's grain that were recomputed; None: the whole table.
-    ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``: the number
-    of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an earlier
-    one. ``operation``: the id of a person's request (`decisions.operation`). ``order_span``: where its rows lie in the total
-    order (`decisions.order_span`); None: not known.
+    """``number``: counts a table's decisions. ``inputs``: of gold, its inputs' Delta versions; of silver, the last decisions
+    of the tables that its checks read. ``input_tables``: of gold, the identity of its inputs, which other tables at their
+    paths do not have; empty: not known. ``recomputed``: the values of gold's grain that were recomputed; None: the whole
+    table. ``evolved``: bronze's names of columns that the batch added or widened, each with its type. ``baseline_version``:
+    the number of the last decision in the baseline. ``superseded_by``: set on the record that a later extraction writes for an
+    earlier one. ``operation``: the id of a person's request (`decisions.operation`). ``order_span``: where its rows lie in the
+    total order (`decisions.order_span`); None: not known.
     """
 
     table: str

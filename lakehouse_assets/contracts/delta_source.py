@@ -25,8 +25,8 @@ class DeltaSource(SourceKind):
     version changed rows does not arrive. In `snapshot` mode each window has the whole table as it was at the window's end.
 
     A declared column may take `from` the commit as well: `delta_change` (`insert`, `update` or `delete`), `delta_version`,
-    `delta_timestamp` (the commit's time) and `delta_order` (a `bigint` that orders the changes of a key: a deletion comes
-    before an insert of the same commit).
+    `delta_timestamp` (the commit's time) and `delta_order`. The last is a `bigint` that orders the changes of a key: a
+    deletion comes before an insert of the same commit.
     """
 
     kind: Literal["delta"]
@@ -34,9 +34,10 @@ class DeltaSource(SourceKind):
     path: str
     """The table's folder: absolute, a URL, or relative to the landing folder."""
     changes: Literal["appends", "rewrites", "feed"] = "appends"
-    """`appends`: the rows that commits append; a commit that changes or removes rows is refused. `rewrites`: as well all rows
-    of the files that such a commit writes: unchanged rows come again, and a deletion is not seen (`upsert` mode only). `feed`:
-    the table's change data feed: inserts, updates and deletions (`delta.enableChangeDataFeed`)."""
+    """`appends`: the rows that commits append; a commit that changes or removes rows is refused. `rewrites` (`upsert` mode
+    only): as well all rows of the files that such a commit writes. Unchanged rows come again, and a deletion is not noticed.
+    `feed`: the table's change data feed: inserts, updates and deletions (`delta.enableChangeDataFeed`).
+    """
     restart: Moment | None = None
     """The start of a window that reads the whole table again. Windows from then on use no version that was read before. It is
     the way on after versions were lost or the table was replaced."""

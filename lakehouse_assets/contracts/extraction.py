@@ -38,8 +38,9 @@ class StreamSpec(StrictModel):
     trigger: Duration = "5s"
     """The least time between the beginnings of two windows, from 5s on. A window that takes longer is followed at once."""
     max_rows: int = Field(default=100_000, ge=1, le=100_000_000)
-    """No window has more messages, or more files (the rows of a file stay together). Of a Delta table, versions stay together:
-    a window takes the next version also if it has more rows than this, and the first window has the whole table."""
+    """No window has more messages, or more files (the rows of a file stay together). Of a Delta table, versions stay together.
+    A window has the next version also if that has more rows than this, and the first window has the whole table.
+    """
     lost_messages: Literal["stop", "continue"] = "stop"
     """What happens when a topic has deleted messages that were never read. `stop`: the table's stream tries again and reads
     nothing, until this is changed. `continue`: the stream goes on behind the gap, and a row of the next window, which is
@@ -63,8 +64,9 @@ class ExtractionSpec(StrictModel):
     """Start of the first window, UTC: on the hour; a midnight, except for hourly and shorter; the first of a month for monthly.
     Weekly windows begin on its weekday."""
     stream: StreamSpec | None = Field(default=None, exclude_if=lambda stream: stream is None)
-    """Windows follow the arrival of data instead of the calendar, and `lakehouse stream` makes them: of messages, of files that
-    keep arriving, or of a Delta table's changes. A window is named by its own millisecond, `2024-05-01-13:00:05.123`."""
+    """Windows follow the arrival of data instead of the calendar. `lakehouse stream` makes them of messages, of files that
+    keep arriving, or of a Delta table's changes. A window is named by its own millisecond, `2024-05-01-13:00:05.123`.
+    """
     end: Moment | None = None
     """No window ends after it."""
     mode: Literal["append", "upsert", "snapshot"] = "upsert"

@@ -22,7 +22,7 @@ from lakehouse_assets.contracts.mistakes import NAME, OF_GOLD, TableName, refuse
 
 
 class GrainSpec(StrictModel):
-    """How a gold table is recomputed in parts: a row with a value of `column` depends only on rows of `inputs` whose SQL
+    """How a gold table is recomputed in parts. A row with a value of `column` depends only on rows of `inputs` whose SQL
     expression has the same value. A change of an input that is not named recomputes everything.
     """
 

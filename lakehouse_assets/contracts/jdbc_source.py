@@ -41,8 +41,9 @@ class JdbcSource(SourceKind):
     the whole table, once. Bronze is the only copy. The newest window is read; an older one that was missed stays missing.
     `snapshot` mode only, and without `modified`."""
     overlap_minutes: int | None = Field(default=None, ge=0, le=5_256_000)
-    """Required with `watermark`, refused without it: how many minutes before the last ingested rows are read again, for rows
-    that were stamped before and committed after. Longer than the longest transaction."""
+    """Required with `watermark`, refused without it: how many minutes before the last ingested rows are read again. So rows
+    are read that were stamped before and committed after. Longer than the longest transaction.
+    """
     partitions: int = Field(default=1, ge=1, le=64)
     """How many queries read a range of windows at once. Each reads a part of its time."""
     fingerprint: Literal["modified", "content"] = "modified"

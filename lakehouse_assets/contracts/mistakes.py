@@ -131,7 +131,7 @@ def refuse_dependencies(checks: Sequence[Check], key: tuple[str, ...]) -> None:
 
 
 def refuse_names(checks: Sequence[Check], reserved: Collection[str]) -> None:
-    """Raise ValueError for the first check with the name of a check that its asset has anyway: of two checks with one name
+    """Raise ValueError for the first check with the name of a check that its asset has anyway. With two checks of one name
     Dagster would load no table of the project. ``reserved``: in lower case.
     """
     for index, check in enumerate(checks):

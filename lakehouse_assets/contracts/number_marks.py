@@ -51,7 +51,7 @@ class NumberMarks:
         return {**({} if self.decimal == "." else {"decimal": self.decimal}), **thousands}
 
     def refuse(self) -> None:
-        """Raise ValueError for marks that cannot be told apart, or from digits."""
+        """Raise ValueError for marks that equal each other, or are digits."""
         if self.decimal not in (".", ","):
             raise ValueError(f"decimal {self.decimal!r} must be a point or a comma")
         if self.thousands is not None and self.thousands not in THOUSANDS:

@@ -58,8 +58,8 @@ def column_type(physical: str | None, logical: str | None) -> str | None:
 
 
 def quality_of(check: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the standard's quality rule of a check as the YAML declares it: a metric of its library where it has the same
-    meaning, else one of this engine.
+    """Return the standard's quality rule of a check as the YAML declares it. It is a metric of the standard's library where
+    that has the same meaning, else one of this engine.
     """
     severity = check.get("severity")
     rule: dict[str, Any] = {"severity": severity if severity in HARMLESS else "error"}

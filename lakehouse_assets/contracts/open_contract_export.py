@@ -21,8 +21,8 @@ from lakehouse_assets.contracts.table import TableSpec
 
 
 def export_contract(spec: TableSpec, version: str = "1.0.0") -> tuple[str, list[str]]:
-    """Return a table's contract as YAML of ODCS 3.1, and the keys that the standard has no place for: they are carried in its
-    custom properties. ``version``: of the contract.
+    """Return a table's contract as YAML of ODCS 3.1, and the keys that the standard does not have. These are in its custom
+    properties. ``version``: of the contract.
     """
     declared = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     carried = {key: declared[key] for key in CARRIED if declared.get(key)}

@@ -244,5 +244,5 @@ class FilesSource(SourceKind):
 
     @property
     def pattern(self) -> PathPattern:
-        """`path`, which tells the window of a file."""
+        """`path`, which has the window of a file."""
         return PathPattern(self.path)

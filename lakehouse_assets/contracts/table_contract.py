@@ -52,9 +52,9 @@ class SchemaPolicy(StrictModel):
 class SupersedeSpec(StrictModel):
     """When a later extraction of a window may replace an accepted one, and a snapshot the one before it.
 
-    A batch is quarantined by the check `supersede` when a key column, or every declared column, is missing; when none of its
-    rows is clean; when it has no rows, where rows are published; and when more is lost than `max_loss` allows. A first
-    delivery is quarantined when it has rows and none is clean, or none of the declared columns. A quarantined row is not
+    The check `supersede` quarantines a batch when a key column, or every declared column, is missing, or when none of its rows
+    is clean. So it does when the batch has no rows where rows are published, and when more is lost than `max_loss` allows. A
+    first delivery is quarantined when it has rows and none is clean, or none of the declared columns. A quarantined row is not
     absent: the published row of its key stays. `supersede: any` accepts every loss, but not that it cannot be counted.
     """
 
@@ -64,10 +64,10 @@ class SupersedeSpec(StrictModel):
 
 
 class AlertSpec(StrictModel):
-    """Who gets alerts about critical failures: quarantined windows, rows that a critical check quarantines, quarantined gold
-    tables of this table, damaged evidence ([evidence.md](evidence.md)), and a stream that fails. One message covers everything
-    since the last one, each decision once; ten are listed, the others counted. An addressee that fails gets the message again
-    at the next tick (every 30 seconds), alone: it may arrive twice, but is not lost.
+    """Who gets alerts about critical failures. These are quarantined windows, rows that a critical check quarantines,
+    quarantined gold tables of this table, damaged evidence ([evidence.md](evidence.md)), and a stream that fails. One message
+    covers everything since the last one, each decision once; ten are listed, the others counted. An addressee that fails gets
+    the message again at the next tick (every 30 seconds), alone: it may arrive twice, but is not lost.
     """
 
     webhooks: tuple[str, ...] = ()
@@ -104,8 +104,8 @@ SETTINGS_OF_VALUES = {"nulls", "timezone", "decimal", "thousands"}
 
 
 class TableContract(PrefixedContract, DriftRules):
-    """The base of a table's three contracts: `TableSpec` as its YAML declares it, `EffectiveTable` with what accepted batches
-    changed, `StagedTable` with what the batches of a run would change.
+    """The base of a table's three contracts. `TableSpec` is as its YAML declares it, `EffectiveTable` has what accepted
+    batches changed, and `StagedTable` has what the batches of a run would change.
     """
 
     name: TableName
@@ -168,8 +168,8 @@ class TableContract(PrefixedContract, DriftRules):
 
     @property
     def pii_columns(self) -> frozenset[str]:
-        """Columns whose values are never shown: the marked ones, others from the same column of the source, and a surrogate key
-        that is made of one: whoever guesses a value can confirm the guess.
+        """Columns whose values are never shown: the marked ones, others from the same column of the source, and a surrogate
+        key that is made of one. Whoever guesses a value could confirm the guess by that key.
         """
         read = {name: {source.lower() for source in self.source_columns(name)} for name in self.columns}
         personal = {source for name, column in self.columns.items() if column.pii for source in read[name]}

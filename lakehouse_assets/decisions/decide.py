@@ -50,8 +50,8 @@ class JudgementRequest:
 
     def lets_join(self, drift: DriftVerdict | None, *, is_divided: bool = False) -> bool:
         """Whether an accepted window joins the baseline. Unless a person says otherwise, overridden drift does not become
-        normal, nor does what is left of a window without the rows that drift named (``is_divided``). A baseline that has left
-        its pinned reference learns nothing, whoever says so.
+        normal. Nor does the rest of a window without the rows that drift named (``is_divided``). A baseline that has left its
+        pinned reference learns nothing, whoever says so.
         """
         usual = not is_divided and not {"drift", DRIFT_ROWS, "*"} & set(self.waived)
         wanted = self.joins_baseline if self.joins_baseline is not None else usual

@@ -97,7 +97,7 @@ def batch_name(spec: GuardSpec, decision: Decision) -> str:
 
 
 def may_be_window(start: datetime) -> bool:
-    """Whether a batch of a guard with `windows` may be a window, which begins with a minute: the table as a whole is named by
+    """Whether a batch of a guard with `windows` may be a window, which begins with a minute. The table as a whole is named by
     another moment.
     """
     return (start.second, start.microsecond) == (0, 0)

@@ -77,7 +77,7 @@ def window_statuses(
 
 
 def overdue_windows(windows: Sequence[Window], arrived: Collection[str], now: datetime, allowed: timedelta) -> list[Window]:
-    """Return windows that ended more than ``allowed`` ago and are newer than all that have ``arrived`` (keys): an older one
+    """Return windows that ended more than ``allowed`` ago and are newer than all that have ``arrived`` (keys). An older one
     that is missing is a gap, which may stay one.
     """
     newest = max((window for window in windows if window.key in arrived), default=None)

@@ -42,8 +42,9 @@ def quotes(text: str) -> bool:
 
 
 def may_be_misplaced(check: str, columns: Collection[str], pii: Collection[str]) -> bool:
-    """Whether a row that fails this check may hold a personal value in a column that is not marked: a value is not of its
-    column's type, the record cannot be read, the key is missing, or a personal column's value fails its check.
+    """Whether a row that fails this check may have a personal value in a column that is not marked. So it may if a value is
+    not of its column's type, or the record cannot be read. So it may if the key is missing, or a personal column's value fails
+    its check.
     """
     return bool(pii) and (check in MISPLACING or check.startswith("cast_") or bool(set(columns) & set(pii)))
 

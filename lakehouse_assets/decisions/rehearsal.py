@@ -50,7 +50,7 @@ class JudgedCopy:
 
 
 class Detection(NamedTuple):
-    """What the gate did to a faulty copy that it did not do to the clean one: one of `LEVELS`, and the checks that did it, the
+    """What the gate did to a faulty copy and not to the clean one. It is one of `LEVELS`, and the checks that did it, the
     strongest first.
     """
 

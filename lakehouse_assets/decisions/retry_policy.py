@@ -28,7 +28,7 @@ GOLD_RETRY_CRON = "0 */6 * * *"
 
 
 def retry_delay(failures: int) -> timedelta:
-    """Return how long after the last of so many failures the next try comes: 10 min, 30 min, 90 min, 4.5 h, 13.5 h, then a day.
+    """Return the delay of the next try after the last of so many failures: 10 min, 30 min, 90 min, 4.5 h, 13.5 h, then a day.
 
     >>> [str(retry_delay(n)) for n in (1, 2, 5, 6)]
     ['0:10:00', '0:30:00', '13:30:00', '1 day, 0:00:00']

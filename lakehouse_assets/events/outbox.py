@@ -21,7 +21,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a table was sent: number, id and run of the last decision sent, which recognize the log: after a loss, another
+    """How far a table was sent: number, id and run of the last decision sent. They recognize the log: after a loss, another
     decision on the same window may have the same number and id. ``passed``: numbers before it that were not applied then.
     """
 

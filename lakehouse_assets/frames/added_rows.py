@@ -37,8 +37,8 @@ class _Commit(NamedTuple):
 
 
 def added_rows(table: Destination, before: int, until: int) -> AddedRows:
-    """Return the rows that the versions after ``before`` up to ``until`` added, as exactly as the table tells. ``before`` is -1
-    for a table that did not exist.
+    """Return the rows that the versions after ``before`` up to ``until`` added, as exactly as the table records them.
+    ``before`` is -1 for a table that did not exist.
     """
     detail = table.detail() or {}
     versions = f"version {until}" if until == before + 1 else f"versions {before + 1} to {until}"

@@ -33,8 +33,8 @@ MOST_WINDOWS = 10_000
 def read_baseline_of(
     rules: FrameRules, source: DataFrame | str | Path, spark: SparkSession | None, by: str | None = None
 ) -> BaselineState:
-    """Return the baseline that a source holds: a frame (split by the column ``by``, or as one window), the folder of a log, or
-    a Delta table (one window for each version that added rows).
+    """Return the baseline of a source. The source is a frame (split by the column ``by``, or as one window), the folder of a
+    log, or a Delta table. Of a table, each version that added rows is a window.
 
     Raises RefusedError for rules without `drift`, and for a source that is none of these or has no row.
     """

@@ -113,8 +113,8 @@ class Gate:
         tables: Mapping[str, DataFrame] | None = None,
         staging: str | Path | None = None,
     ) -> "Guard":
-        """Return a context manager around a write of your own: it checks ``frame`` before, and the rows that the write added to
-        the Delta table after. ``blocking``: raise QuarantinedError for a frame or rows that the gate would quarantine.
+        """Return a context manager around a write of your own. It checks ``frame`` before, and the rows that the write added
+        to the Delta table after. ``blocking``: raise QuarantinedError for a frame or rows that the gate would quarantine.
         """
         from lakehouse_assets.frames.guard import Guard
 
@@ -123,8 +123,8 @@ class Gate:
     def baseline(
         self, source: DataFrame | str | Path, by: str | None = None, spark: SparkSession | None = None
     ) -> BaselineState:
-        """Return what drift compares with: a frame (with ``by``, one window for each value of that column), the folder of a
-        log, or the versions of a Delta table (read with ``spark``).
+        """Return what drift compares with: a frame, the folder of a log, or the versions of a Delta table (read with
+        ``spark``). With ``by``, a frame has one window for each value of that column.
         """
         from lakehouse_assets.frames.baseline import read_baseline_of
 

@@ -92,8 +92,8 @@ def copy_session(spark: SparkSession) -> SparkSession:
 
 
 def end_session(own: SparkSession) -> None:
-    """End a session of the gate's own. Over Spark Connect it is a session on the server and a channel to it, which at the end
-    of the process PySpark would wait for (SPARK-55620). Not by `stop`, which may end a local server under the caller.
+    """End a session of the gate's own. Over Spark Connect it is a session on the server and a channel to it. PySpark would
+    wait for them at the end of the process (SPARK-55620). Not by `stop`, which may end a local server under the caller.
     """
     if is_connect(own):
         client: Any = own.client  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""Polls of a guarded Iceberg table whose newest version only a catalog knows: one poll asks a Spark of its own, and a later one
-has the answer.
+"""Polls of a guarded Iceberg table whose newest version only a catalog knows. One poll asks a Spark of its own, and a later
+one has the answer.
 
 Belongs here: when to ask, and how long an answer counts. Does not: the question itself (catalog), or reading the file.
 """

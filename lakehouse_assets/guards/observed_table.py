@@ -179,7 +179,7 @@ def _changes(table: ForeignTable, log: Log, first: int, until: int) -> list[Vers
 
 
 def _has_feed(table: ForeignTable, version: int) -> bool:
-    """Whether a version has a change data feed; not where the log no longer tells it. Then its batch cannot be read either."""
+    """Whether a version has a change data feed; not where the log no longer has it. Then its batch cannot be read either."""
     try:
         return table.schema(version).has_feed
     except SourceError:

@@ -65,7 +65,7 @@ def batches_of(rows: DataFrame) -> list[Batch]:
 
 
 def one_of_each_window(batches: Collection[Batch]) -> list[list[Batch]]:
-    """Return the batches in groups without two of one window: queries by window cannot tell them apart. Usually one group."""
+    """Return the batches in groups without two of one window: queries by window cannot distinguish them. Usually one group."""
     groups: list[list[Batch]] = []
     count: Counter[datetime | None] = Counter()
     for batch in sorted(batches):

@@ -32,8 +32,8 @@ DATA_FILE = re.compile(rf"/(silver|gold|bronze|quarantine|baseline|{LOGS})/([^/\
 
 
 def plain_text(error: BaseException) -> str:
-    """Return an error's essential line without the JVM's stack: the one with an error condition (`[CAST_INVALID_INPUT] …`),
-    else the class and first line of the innermost cause.
+    """Return an error's essential line without the JVM's stack. It is the one with an error condition (`[CAST_INVALID_INPUT]
+    …`), else the class and first line of the innermost cause.
     """
     if text := _absent_file_text(error):
         return text

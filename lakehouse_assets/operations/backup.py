@@ -210,8 +210,8 @@ def origin_of(
 
 def check_contents(manifest: Manifest, folder: str, *, in_lake: bool = False) -> ContentCheck:
     """Read every file of a backup and compare its checksum; one that differs is set aside, so that the next backup copies it
-    anew. ``in_lake``: read the lake's own files in place of the backup's: those that it has no longer are left out, since
-    maintenance removes files, and none is set aside.
+    anew. ``in_lake``: read the lake's own files in place of the backup's. Those that it has no longer are left out, since
+    maintenance removes files. None is set aside.
     """
     contents = Contents(folder.rstrip("/"))
     locate = origin_of(manifest, folder, manifest.root if in_lake else None)

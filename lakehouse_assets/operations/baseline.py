@@ -111,8 +111,8 @@ def seed(
     at its rows.
 
     ``path``: a folder or a URL. ``completing``: as in `apply_once`. ``comparable``: the decisions whose batches are like these
-    windows. Raises RefusedError if there is no such table, if it lacks a column that the features use, if a feature cannot be
-    measured in it, and if the baseline was seeded since the last reset.
+    windows. Raises RefusedError if there is no such table, if it lacks a column that the features use, or if a feature cannot
+    be measured in it. So it does if the baseline was seeded since the last reset.
     """
     spec, drift, column = run.spec, drift_of(run.spec), windows.column
 

@@ -75,8 +75,8 @@ def apply_once(
     write: Callable[[BaselineEvent], None] = lambda _: None,
 ) -> BaselineEvent:
     """Log the event of a request under the table's lock, unless it was logged before. ``details``: what else the event says,
-    from the table's decisions and the number of the last one; refuses the request. ``content``: what tells this request from
-    others of its kind. ``completing``: holds the table's lock, and completes first what a killed run left.
+    from the table's decisions and the number of the last one; refuses the request. ``content``: what distinguishes this
+    request from others of its kind. ``completing``: holds the table's lock, and completes first what a killed run left.
 
     It was logged before if it is the table's last event, and either an earlier attempt of this run wrote it or nothing has been
     decided since. What an earlier run left unapplied was decided before this, and is completed first.

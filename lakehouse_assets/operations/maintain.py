@@ -122,8 +122,9 @@ def _files(path: str) -> int:
 
 
 def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
-    """Ids of the decisions whose quarantined rows may go: nothing of them is held, silver does not leave them out any more, and
-    they were closed longer ago than the table's `quarantine_days`. An earlier extraction with published rows needs them.
+    """Ids of the decisions whose quarantined rows may be deleted. Nothing of them is quarantined now, and silver does not
+    leave them out any more. They were closed longer ago than the table's `quarantine_days`. An earlier extraction with
+    published rows needs them.
     """
     if spec.maintenance.quarantine_days is None:
         return []
@@ -139,9 +140,9 @@ def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]
 
 
 def closed_gold(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
-    """Ids of the decisions of a gold table whose quarantined rows may go: they were derived anew longer ago than the
-    `quarantine_days` of the table that declares it. The newest decision's stay, and those of parts that were not derived since.
-    A decision that was given up before it was applied may have rows, too.
+    """Ids of the decisions of a gold table whose quarantined rows may be deleted. They were derived anew longer ago than the
+    `quarantine_days` of the table that declares it. The newest decision's stay, and those of parts that were not derived
+    since. A decision that was given up before it was applied may have rows, too.
     """
     if spec.maintenance.quarantine_days is None:
         return []

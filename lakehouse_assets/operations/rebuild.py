@@ -148,8 +148,8 @@ def migrate(run: Run, renames: Mapping[str, str] | None = None, lose: Collection
 
 
 def _rewrite_foreign(run: Run, renames: Mapping[str, str] | None, lose: Collection[str]) -> list[Step]:
-    """Carry out a plan that rewrites the table, although another program has changed its rows (it may have filled a column of
-    its own): the fold replaces them. Returns no steps if the plan rewrites nothing.
+    """Carry out a plan that rewrites the table, although another program has changed its rows, for example filled a column of
+    its own. The fold replaces them. Returns no steps if the plan rewrites nothing.
     """
     steps = plan_of(read_schema_status(run.settings, run.spec), renames)
     refuse_loss(run.table, steps, lose)

@@ -82,8 +82,9 @@ def plan_copies(
     most_columns: int,
     seed: int,
 ) -> list[FaultyCopy]:
-    """Return the copies of these windows: a clean one of each, and of the windows ``faulty`` one for each fault and size, and
-    for at most ``most_columns`` of the columns that can have it. Each window takes the columns after those of the one before.
+    """Return the copies of these windows: a clean one of each, and of the windows ``faulty`` one for each fault and size. A
+    fault is in at most ``most_columns`` of the columns that can have it. Each window takes the columns after those of the one
+    before.
     """
     copies: list[FaultyCopy] = []
     wanted = {start: index for index, start in enumerate(sorted(faulty))}

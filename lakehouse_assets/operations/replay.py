@@ -105,8 +105,8 @@ def _in_memory(frame: DataFrame) -> DataFrame:
 
 
 def find_other_verdicts(run: Run, most: int) -> Iterator[Finding]:
-    """Yield a finding for each of the newest ``most`` decisions that gives another verdict, other counts, other reasons or
-    another p-value of drift when it is judged again.
+    """Judge the newest ``most`` decisions again. Yield a finding for each that then has another verdict, other counts, other
+    reasons or another p-value of drift.
 
     Left out are decisions that a later one supersedes, those that were restored without their evidence, and those whose
     extraction is no longer in bronze.

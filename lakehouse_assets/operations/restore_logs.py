@@ -59,7 +59,7 @@ def restore_logs(run: Run, accept: AcceptedLoss | None = None) -> Restored:
     """Write back what the logs under `ops/` lack of a table. No JVM. Killed at any step and repeated, it ends the same.
 
     Raises EvidenceError if a log's own Delta log cannot be read, or if it lacks data files of which not every entry can be
-    written back: nothing is changed then, so that a backup still helps. With ``accept``, entries that no commit contains are
+    written back. Nothing is changed then, so that a backup still helps. With ``accept``, entries that no commit contains are
     given up, which is put on record; the windows of these decisions are judged again.
     """
     with table_lock(run.settings, run.table):

@@ -16,8 +16,8 @@ from lakehouse_assets.orchestration.own_process import ENDED, was_killed
 
 
 class CodeServerLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, which starts each run as a process of its code server, and asks that server for the run's
-    health: a server that was restarted has lost its runs. Run monitoring then marks them as failed, and `run_retries` starts
+    """Dagster's default launcher. It starts each run as a process of its code server, and asks that server for the run's
+    health. A server that was restarted has lost its runs. Run monitoring then marks them as failed, and `run_retries` starts
     them again.
     """
 
@@ -32,7 +32,7 @@ class CodeServerLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return that the run has failed if its code server answers and does not execute it, or if it was of a command that was
+        """Return that the run has failed if its code server answers and does not execute it. So it has if its command was
         killed on this host. A server that does not answer may only be slow, and what it started may go on.
         """
         if was_killed(run):

@@ -1,6 +1,6 @@
-"""Messages about decisions, sent at least once, from the decision log itself: alerts of critical failures by the sensor
-`announce_quarantined` (which also announces streams that fail), and an event in Kafka for each applied decision, in order, by
-`publish_decisions`.
+"""Messages about decisions, sent at least once, from the decision log itself. The sensor `announce_quarantined` sends alerts
+of critical failures, also of streams that fail. `publish_decisions` sends an event to Kafka for each applied decision, in
+order.
 
 Belongs here: how far each recipient of alerts was sent the log (stored by the instance), and the sensors. Does not: a message's
 text, an event's fields and order, or Kafka (events); how far an outlet was sent the log (outlets); an alert of a stream

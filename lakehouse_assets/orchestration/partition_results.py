@@ -56,7 +56,7 @@ def newest_materialization(
 
 
 class _OfNewestMaterialization(dg.AssetCheckResult):
-    """Dagster lists every partition of the asset to tell which materialization a check of all of them has looked at. Of an
+    """Dagster lists every partition of the asset to choose the materialization that a check of all of them has looked at. Of an
     hourly table of some years that takes longer than the check.
     """
 

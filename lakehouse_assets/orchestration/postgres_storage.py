@@ -3,8 +3,8 @@
 Belongs here: Dagster's own storage in PostgreSQL with our way to show checks, on connections that stay open. Does not: that way
 itself, or SQLite (dagster_storage).
 
-Dagster opens a connection for each statement: an event then takes 23 ms on one machine, and 4 ms with one that stays. It claims
-a slot of a pool by a statement that finds it and one that takes it, so that two hosts can have the same slot.
+Dagster opens a connection for each statement: an event then takes 23 ms on one machine, and 4 ms with one that stays. It
+claims a slot of a pool by two statements: one reads a free slot, the other claims it. So two hosts can have the same slot.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 Belongs here: opening and closing them. Does not: what is stored (dagster_storage).
 
-Whoever closes the last connection to a database writes its journal back and deletes it: with a connection for each statement
-that takes 15 ms a statement, and a run of one window has some hundreds. With one that stays it takes 0.3 ms.
+Whoever closes the last connection to a database writes its journal back and deletes it. With a connection for each statement
+that takes 15 ms a statement. A run of one window has some hundreds. With one that stays it takes 0.3 ms.
 """
 
 import os
@@ -69,7 +69,7 @@ def _create(address: str, timeout: float) -> Engine:
 
 
 def _identity(address: str) -> int:
-    """Return what tells a file from another of its name; 0 where there is none."""
+    """Return the identity of a file, which another file of its name does not have; 0 where there is none."""
     try:
         return os.stat(address.removeprefix(SCHEME)).st_ino  # noqa: PTH116 (for each statement: no Path)
     except OSError:

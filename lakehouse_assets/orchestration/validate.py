@@ -50,8 +50,8 @@ def unused_packs(tables: Sequence[WrittenTable]) -> list[str]:
 
 
 def unmatched_patterns(tables: Sequence[WrittenTable]) -> tuple[list[str], list[str]]:
-    """Return one line per pattern of a pack that matches no column of any table with the pack (a mistake), and one per pattern
-    and table where it matches others' columns only (a note: the table may want the pack's other checks).
+    """Return one line per pattern of a pack that matches no column of any table with the pack: a mistake. Return one per
+    pattern and table where it matches others' columns only: a note, since the table may want the pack's other checks.
     """
     has_match: dict[str, bool] = {}
     misses: list[tuple[str, str]] = []
@@ -91,8 +91,8 @@ def text_ranges(tables: Sequence[WrittenTable]) -> list[str]:
 
 
 def source_findings(tables: Sequence[WrittenTable], settings: Settings) -> tuple[list[str], list[str]]:
-    """Return one line per declared column that no landed window has (a mistake of the YAML), and one per finding that may be
-    the data's alone (a note): a column that only the newest window lacks, no file of any window, a file of no table, another
+    """Return one line per declared column that no landed window has: a mistake of the YAML. Return a note per finding that may
+    be the data's alone: a column that only the newest window lacks, no file of any window, a file of no table, another
     encoding. Each has file, line and key. Of many windows, the newest and the oldest are read.
     """
     mistakes: list[str] = []

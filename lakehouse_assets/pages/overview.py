@@ -103,9 +103,9 @@ def _audit_of(table: str, audits: Mapping[str, Any]) -> Any:
 
 
 def missing_windows(row: Mapping[str, Any], now: datetime) -> dict[str, int]:
-    """Return how many closed windows were never ingested (``missing``), and how many of them are ``late``, as `heal status` has
-    them: a later window was ingested, or their end is longer ago than they are. Windows that ended before the table's first
-    ingestion are late only for the first reason.
+    """Return how many closed windows were never ingested (``missing``), and how many of them are ``late``, as in `heal
+    status`. A window is late if a later one was ingested, or if it ended longer ago than it lasts. Windows that ended before
+    the table's first ingestion are late only for the first reason.
     """
     if not row["newest_start"] or row["cadence"] in (None, "moment"):
         return {"missing": row["missing"], "late": row["missing"]}

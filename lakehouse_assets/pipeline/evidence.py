@@ -47,8 +47,8 @@ def findings_of(settings: Settings, spec: TableSpec) -> list[Finding]:
 
 
 def _findings(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
-    """The findings, once a run that writes the table just now has ended: its commits come one by one, and it may remove files
-    that are being read. A lake that cannot be written, not even a lock, has no writer to wait for.
+    """The findings, once a run that writes the table now has ended. Its commits come one by one, and it may remove files that
+    are being read. A lake that cannot be written, not even a lock, has no writer to wait for.
     """
     try:
         if not _compare(settings, table, drift=drift):
@@ -154,7 +154,7 @@ def gold_lies_whole(settings: Settings, table: str) -> bool:
 
 def restore_profiles(run: Run) -> int:
     """Restore lost and doubled profiles from the decisions to the baseline. Lost files are removed from its Delta log only if
-    the log contains the profiles of every decision that has none left, and if no seed lacks a window: else a backup still
+    the decision log has the profiles of every decision that has none left, and if no seed lacks a window. Else a backup still
     helps. Returns the number of windows and files.
     """
     settings, table = run.settings, run.table

@@ -163,8 +163,8 @@ def _read_into_bronze(run: Run, source: Source, todo: Mapping[Window, str], seqs
 
 
 def _commit_one_pass(run: Run, source: Source, todo: Mapping[Window, str], seqs: Mapping[Window, int]) -> Extraction | None:
-    """Read and commit a single window in one pass. Return None if its columns are not those of the newest window, if there is
-    one, or the scan fails: the caller then reads it in two passes, which reports the error.
+    """Read and commit a single window in one pass. Return None if there is a newest window and its columns are others, or if
+    the scan fails. The caller then reads it in two passes, which reports the error.
     """
     # Where bronze may have the only copy, a window that is in it is not scanned, and its columns are not seen.
     if len(todo) != 1 or not isinstance(source, ReadsInOnePass) or only_in_bronze(run.spec):

@@ -23,7 +23,7 @@ from lakehouse_assets.storage.evidence import committed_fingerprints, count_extr
 
 
 def find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:
-    """Return the windows of which bronze has other rows than are on record: other content of the source, or content that was
+    """Return the windows of which bronze has other rows than are on record. They are of other content of the source, or were
     read by other keys of `source:`. A run was killed before it recorded what it read. Where bronze has the only copy of a
     window, its rows stay.
     """
@@ -44,8 +44,8 @@ def _is_of_record(spec: TableSpec, record: ExtractionRecord, fingerprint: str, r
 
 
 def _gives_same_rows(spec: TableSpec, one: str | None, other: str | None) -> bool:
-    """Whether the same content gives the same rows by both recordings of keys: they are the same text, or both are today's keys
-    in another spelling.
+    """Whether the same content gives the same rows by both recordings of keys. They are the same text, or both are today's
+    keys in another spelling.
     """
     return one == other or all(text is not None and spec.source.reads_like(json.loads(text)) for text in (one, other))
 
@@ -101,8 +101,8 @@ def record_extractions(
 
 
 def _find_on_record(run: Run, read: Sequence[ExtractionRecord]) -> dict[Batch, ExtractionRecord]:
-    """Return the records of those of these extractions that are what was recorded of them before: their windows were read again
-    because of a killed run that had read others.
+    """Return the records of those of these extractions that are what was recorded of them before. Their windows were read
+    again because of a killed run that had read others.
     """
     if not _may_be_written_again(run.spec):
         return {}

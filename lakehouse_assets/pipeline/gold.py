@@ -95,8 +95,8 @@ class GoldTarget(Target[GoldRun]):
         return MeasurePlan(awaited_checks(checks, context), context, rules, self.run.personal, deferred)
 
     def complete_earlier_runs(self) -> None:
-        """Apply decisions that an earlier run left. Gold is decided anew if the versions of their inputs are gone, or are those
-        of other tables, or if the project no longer has the rules that made them.
+        """Apply decisions that an earlier run left. Gold is decided anew if the versions of its inputs are gone, or are those
+        of other tables. So it is if the project no longer has the rules that made them.
         """
         self.log = logs.decisions(self.run.settings, self.run.table, checks=True)
         last = max(self.log, key=lambda d: d.number, default=None)

@@ -20,9 +20,9 @@ from lakehouse_assets.storage.version_marks import count_rebuilds, was_rebuilt_s
 
 @dataclass(frozen=True)
 class GoldInputs:
-    """Gold's inputs by their names in SQL. ``versions``: of Delta. ``tables``: what tells a table from another one that was at
-    the same path before, and whose versions mean other rows: the id that it was made with and, of silver, how many times it
-    was rebuilt.
+    """Gold's inputs by their names in SQL. ``versions``: of Delta. ``tables``: the identity of each table, since the versions
+    of an earlier one at its path mean other rows. It is the id that the table was made with and, of silver, the number of its
+    rebuilds.
     """
 
     versions: Mapping[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class GoldInputs:
         return decision.inputs == self.versions and self.are_tables_of(settings, decision)
 
     def are_tables_of(self, settings: Settings, decision: Decision) -> bool:
-        """Whether the decision read the same tables, at whatever versions. Of silver, marks tell it for decisions of earlier
+        """Whether the decision read the same tables, at whatever versions. Of silver, marks show it for decisions of earlier
         releases, which have no ``input_tables``.
         """
         if decision.input_tables:

@@ -144,8 +144,8 @@ def yielded(rows: DataFrame) -> dict[str, SparkType]:
 
 
 def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
-    """Return the outcome for rows with a date or moment outside the years 1 to 9999, by column: Python's readers, deltalake and
-    pyarrow among them, could not open the table. Nothing without such rows.
+    """Return the outcome for rows with a date or moment outside the years 1 to 9999, by column. Python's readers, deltalake
+    and pyarrow among them, could not open the table. Nothing without such rows.
     """
     by_column = {name: inside_calendar(kind, identifier(name)) for name, kind in yielded(rows).items()}
     conditions = {name: inside for name, inside in by_column.items() if inside is not None}

@@ -106,9 +106,9 @@ def mend_quarantine(run: Run) -> int:
 
 
 def mend_bronze(run: Run) -> int:
-    """Read windows again of which rows are lost or doubled, if the source still has the same content: the same fingerprint and
-    as many rows, and today's `source:` reads it as it was read. They keep their number, so that every decision on them is still
-    valid. Returns the number of extractions.
+    """Read windows again of which rows are lost or doubled, if the source still has the same content. It must have the same
+    fingerprint and as many rows, and today's `source:` must read it as it was read. They keep their number, so that every
+    decision on them is still valid. Returns the number of extractions.
     """
     files = TableFiles(run.path("bronze"))
     if files.state.unreadable:

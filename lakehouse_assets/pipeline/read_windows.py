@@ -42,7 +42,7 @@ def fingerprint_of_unreadable(fingerprint: str) -> str:
 
 
 def whole_windows(settings: Settings, spec: TableSpec, windows: Sequence[Window], now: datetime) -> list[Window]:
-    """The windows without those whose files are not whole yet, as `source.settled` has it: of windows that share a partition,
+    """The windows without those whose files are not whole yet, as `source.settled` has it. Of windows that share a partition,
     one is read while another still arrives. All of them, where each has a partition of its own. Raises SourceError.
     """
     source = source_of(spec, settings) if spec.extraction.shares_partitions and not spec.extraction.stream else None

@@ -185,7 +185,7 @@ class SilverTarget(Target[Run]):
 
     def decide(self) -> list[Decision]:
         """Decide window by window: what a batch would replace depends on the decisions before it. A row that moves to another
-        window of the run is lost if that window is not accepted, so a batch that lacks too many keys waits for the others.
+        window of the run is lost if that window is not accepted. So a batch that lacks too many keys waits for the others.
         """
         refuse_other_rows(self.run, self.records, self.numbers)
         run, knowledge, decisions = self.run, self.read_knowledge(), []

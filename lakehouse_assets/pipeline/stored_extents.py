@@ -1,6 +1,6 @@
 """The extents of a batch's key, from the footers of the files in which its rows are staged: no query.
 
-Belongs here: reading footers, and when they tell what a query would. Does not: what extents are for (merge_bounds).
+Belongs here: reading footers, and when they have what a query would give. Does not: what extents are for (merge_bounds).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def stored_extents(staged: DataFrame, decisions: Sequence[Decision], kinds: Mapping[str, str]) -> list[Extent] | None:
-    """Return the extents of all staged rows. None where they are not known, or others than these decisions' clean ones: rows
-    of other batches, or those in quarantine, may lie far from all others. ``kinds``: the columns, each with its type.
+    """Return the extents of all staged rows. None where they are not known, or are not those of these decisions' clean rows.
+    Rows of other batches, or those in quarantine, may lie far from all others. ``kinds``: the columns, each with its type.
     """
     counts = [decision.counts for decision in decisions]
     if not {*kinds.values()} <= {*COMPARABLE} or any(each.rows_quarantined or each.rows_discarded for each in counts):

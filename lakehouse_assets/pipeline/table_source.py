@@ -48,8 +48,8 @@ def _last_fingerprints(spec: TableSpec, settings: Settings, starts: Collection[d
 
 
 def settled_source(run: Run, windows: Sequence[Window]) -> tuple[Source, list[Window]]:
-    """The source for reading these windows, and those of them that it may be asked for: their offsets are recorded from now on,
-    and data that comes a moment later belongs to later windows. The caller holds the table's lock. Raises SourceError.
+    """The source for reading these windows, and those of them that it may be asked for. Their offsets are recorded from now
+    on. Data that comes a moment later belongs to later windows. The caller holds the table's lock. Raises SourceError.
     """
     spec, settings = run.spec, run.settings
     if not remembers(spec):

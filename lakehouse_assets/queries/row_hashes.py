@@ -22,8 +22,8 @@ from lakehouse_assets.storage import delta, logs
 
 
 def compare_row_hashes(settings: Settings, spec: TableSpec, spark: SparkSession) -> list[Finding]:
-    """Return findings about rows whose values do not fit their hash, rows whose hash bronze lacks, and rows of silver that are
-    not those of its fold.
+    """Return findings about rows whose values do not fit their hash, and rows whose hash bronze lacks. Return also findings
+    about rows of silver that are not those of its fold.
     """
     frames: dict[Layer, DataFrame] = {}
     for layer in ("bronze", "quarantine", "silver"):

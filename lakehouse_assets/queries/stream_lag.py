@@ -1,6 +1,6 @@
 """How far a stream is behind its source: what waits, and since when nothing was taken.
 
-Belongs here: reading it, without Spark. Does not: who is told (orchestration, cli).
+Belongs here: reading it, without Spark. Does not: reporting it (orchestration, cli).
 """
 
 from collections.abc import Mapping

@@ -25,9 +25,9 @@ BEFORE, NOW, GREY, RED = "accepted windows", "this window", "#64748b", "#dc2626"
 
 
 def draw_drift(title: str, worst: Mapping[str, Any], now: Measurement | None, baseline: Baseline) -> str | None:
-    """Markdown with a PNG: distributions of a number, shares of categories or of missing values, two features that no longer
-    vary together, rows of the windows. None where there is nothing to draw. ``worst``: the decision's worst feature, as stored;
-    ``now``: the batch's measurement of it; None for the volume.
+    """Markdown with a PNG. It shows distributions of a number, shares of categories or of missing values, two features that no
+    longer vary together, or rows of the windows. None where there is nothing to draw. ``worst``: the decision's worst feature,
+    as stored; ``now``: the batch's measurement of it; None for the volume.
     """
     if worst["feature"] == VOLUME:
         return plot_volumes(title, baseline.volumes()[-WINDOWS:], worst["rows"]) if baseline.volumes() else None

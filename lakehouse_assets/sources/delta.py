@@ -84,7 +84,9 @@ class DeltaReader:
         return next((name for name, lacks in stores.items() if lacks), None)
 
     def read(self, spark: SparkSession, windows: Sequence[Window], unreadable: Mapping[str, str] | None = None) -> Extraction:
-        """Return one lazy frame of these windows' rows. Raises SourceError for versions that are gone or cannot be told."""
+        """Return one lazy frame of these windows' rows. Raises SourceError for versions that are gone, or whose rows are not
+        known.
+        """
         if unreadable:
             raise SourceError("; ".join(unreadable.values()))
         if store := self._store_without_jars():

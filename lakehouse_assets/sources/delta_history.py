@@ -91,7 +91,7 @@ class TableHistory:
 
     def added_files(self, segment: Segment, *, rewrites: bool) -> dict[int, list[AddedFile]]:
         """Return the files that each version added. ``rewrites``: also by commits that rewrite files. Raises SourceError for a
-        commit whose new rows are not told by its files.
+        commit whose new rows do not follow from its files.
         """
         log = self._table.log()
         files: dict[int, list[AddedFile]] = {}

@@ -1,4 +1,5 @@
-"""Scans of many files: list them without a job, find the file that stops a scan, and tell bad data from a bad environment.
+"""Scans of many files: list them without a job, find the file that stops a scan, and distinguish bad data from a bad
+environment.
 
 Belongs here: scans of any format, and the causes of their errors. Does not: formats, windows (measures/batches).
 

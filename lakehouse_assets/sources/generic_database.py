@@ -2,8 +2,8 @@
 
 Belongs here: names, bounds and numbers as standard SQL with JDBC's escapes. Does not: one database's own SQL, or rows (jdbc).
 
-What standard SQL lacks is weaker here: no hash in fingerprints, no value as text (Spark reads by its own types), and the
-windows of a poll take one query for each hundred of them.
+Standard SQL lacks some functions, so there is no hash in fingerprints, and no value as text (Spark reads by its own types).
+The windows of a poll take one query for each hundred of them.
 """
 
 import re

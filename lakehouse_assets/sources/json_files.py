@@ -2,8 +2,8 @@
 
 Belongs here: valid lines, values as strings, and files that hold one document instead. Does not: windows, folders.
 
-Lines are parsed as variants: `from_json` to a map turns numbers into doubles and accepts invalid JSON (single quotes, NaN, text
-after the object, duplicate keys). A number keeps its value, not its spelling: 1.10 becomes 1.1.
+Lines are parsed as variants. `from_json` to a map turns numbers into doubles, and accepts invalid JSON (single quotes, NaN,
+text after the object, duplicate keys). A number keeps its value, not its spelling: 1.10 becomes 1.1.
 """
 
 import json

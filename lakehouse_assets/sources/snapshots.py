@@ -15,7 +15,7 @@ from lakehouse_assets.sources.base import MOMENT, hash_parts, small_frame
 
 def snapshot_fingerprints(windows: Iterable[Window], recorded: Mapping[datetime, str], location: str) -> dict[Window, str]:
     """Return the recorded fingerprints, and one for the newest of these windows if none as new was read. An older window that
-    was missed does not arrive: nobody can know what the table was, and its present rows would stand before those of its time.
+    was missed does not arrive. Nobody can know what the table was, and its present rows would precede those of its time.
 
     >>> a, b, c = (Window(datetime(2024, 1, d), datetime(2024, 1, d + 1), str(d)) for d in (1, 2, 3))
     >>> [window.key for window in snapshot_fingerprints([a, b], {}, "stock")]

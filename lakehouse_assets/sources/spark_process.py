@@ -1,7 +1,7 @@
 """A Spark of its own for one question: it starts, answers and ends, so that a process that polls keeps no Java.
 
-Belongs here: the other process, what it is told and what it answers. Does not: any question (table_poll, guards/catalog_poll),
-or which one is next (poll_queue).
+Belongs here: the other process, its questions and answers. Does not: any question (table_poll, guards/catalog_poll), or which
+one is next (poll_queue).
 """
 
 import json
@@ -83,7 +83,7 @@ class SparkQuestion:
 def ask_process(
     module: str, question: Mapping[str, Any], settings: Settings, label: str, advice: str, limit_seconds: float | None
 ) -> SparkQuestion:
-    """Start a process of a module whose main function calls `answer_question`. It is told everything by its standard input.
+    """Start a process of a module whose main function calls `answer_question`. It reads everything from its standard input.
     Raises EnvironmentMissing without Java.
     """
     require_java()

@@ -71,7 +71,7 @@ def baseline_events(settings: Settings, table: str, version: int | None = None) 
 
 
 def log_baseline_event(settings: Settings, event: BaselineEvent) -> None:
-    """Append an event, in one commit. Its time is after that of the last one, even if the clock was set back: events without a
+    """Append an event, in one commit. Its time is after that of the last one, even if the clock was set back. Events without a
     decision in between are ordered by it.
     """
     with EVENTS.lock(settings):
@@ -169,9 +169,9 @@ class ColumnFigures:
 def read_column_figures(settings: Settings, spec: TableSpec, decisions: Sequence[Decision]) -> dict[str, list[ColumnFigures]]:
     """Figures of each column that is a drift feature as it is, by accepted window. No JVM; reads no sketch.
 
-    A column is left out where an accepted window has no profile of it, or one of another meaning: its figures would be of
-    some windows only. Windows that an override released are left out, as they are of the baseline, and those that were
-    published without the rows that drift named.
+    A column is left out where an accepted window has no profile of it, or one of another meaning. Its figures would be of some
+    windows only. Windows that an override released are left out, as they are of the baseline, and those that were published
+    without the rows that drift named.
     """
     features = {f.name: f.expr for f in spec.features if f.expr in spec.columns}
     live = [

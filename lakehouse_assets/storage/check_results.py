@@ -39,9 +39,9 @@ _OF_DECISION = (
 def project_check_results(settings: Settings, table: str, wait_seconds: float = 60) -> int:
     """Append the missing rows of a table in one commit; return their number.
 
-    A decision is projected whole or not at all, and found by its id: in whatever order decisions were applied, none is missed
-    and none is doubled. Rows of lost data files are appended again. Raises LockedError if another process writes for longer
-    than the wait.
+    A decision is projected whole or not at all, and looked up by its id. In whatever order decisions were applied, none is
+    missed and none is doubled. Rows of lost data files are appended again. Raises LockedError if another process writes for
+    longer than the wait.
     """
     path = CHECK_RESULTS.path(settings)
     with CHECK_RESULTS.lock(settings, wait_seconds):

@@ -31,8 +31,8 @@ def encode_decisions(step: str, applied: Iterable[Decision], new_decisions: Sequ
 def encode_fingerprints(
     prints: Mapping[Batch, str], positions: Mapping[Batch, str] | None = None, reading: str | None = None
 ) -> str:
-    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it, its recorded position, and by
-    which keys of `source:` they were all read (``reading``, as extractions record it).
+    """Return a bronze commit's user metadata: the source's fingerprint of each extraction in it, and its recorded position.
+    ``reading``: the keys of `source:` by which they were all read, as extractions record it.
     """
     metadata = {"step": "bronze", "extractions": _compress(_texts_by_batch(prints))}
     metadata |= {"positions": _compress(_texts_by_batch(positions))} if positions else {}

@@ -2,7 +2,7 @@
 
 Belongs here: which files, and their rows. Does not: reading without a JVM (delta), or writing (delta_writes).
 
-`deltalake` reads a log in a hundredth of a second, Spark in half a second to a second: most of the time of a small window.
+`deltalake` reads a log in a hundredth of a second. Spark takes half a second to a second, most of the time of a small window.
 """
 
 import json

@@ -164,8 +164,8 @@ def count_extracted_rows(path: str, batches: Collection[Batch]) -> dict[Batch, t
 
 
 def committed_fingerprints(path: str, batches: Collection[Batch]) -> dict[Batch, tuple[str, str | None]]:
-    """Return the fingerprint of what bronze has of each extraction, and the keys that it was read by (None: not stored), by its
-    newest commits (``EXTRACTIONS_READ``).
+    """Return the fingerprint of what bronze has of each extraction, and the keys that it was read by (None: not stored). They
+    are those of its newest commits (``EXTRACTIONS_READ``).
     """
     newest: dict[Batch, tuple[str, str | None]] = {}
     for entry in TableFiles(path).history(EXTRACTIONS_READ):

@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell of a column: its extremes, and how many values are NULL.
+"""Figures of a column from the footers of Parquet files: its extremes, and how many values are NULL.
 
 Belongs here: reading footers. Does not: what the extremes are for (pipeline/stored_extents, adopted_files).
 """

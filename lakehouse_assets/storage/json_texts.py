@@ -1,4 +1,4 @@
-"""Values of Spark as JSON that tells two of them apart.
+"""Values of Spark as JSON: different values have different texts.
 
 Belongs here: the one way to write them. Does not: reading JSON (sources), or JSON of Python's values.
 """

@@ -157,7 +157,7 @@ def refuse_other_host(settings: Settings) -> None:
 
 def _refuse_others_on_store(settings: Settings) -> None:
     """The same for a lake on a store, asked at the first lock after each minute. The lock files are on a disk of the machine:
-    the record names their folder as well. The creation is not conditional, since not every store knows that: of two machines
+    the record names their folder as well. The creation is not conditional, since not every store knows that. Of two machines
     that begin at once, one is refused at its first lock after a minute.
     """
     lake = (settings.root, settings.locks)

@@ -23,8 +23,8 @@ _opened = NewestValues[tuple[int, DeltaTable]](32, lambda _: 1)
 def open_table(path: str, number: int | None = None) -> DeltaTable:
     """Return deltalake's table: a version, or the newest. Raises its errors if the log cannot be read.
 
-    While no file of the log changes, the newest version on a disk is the same object, also if it is asked for by its number:
-    it is for reading only.
+    While no file of the log changes, the newest version on a disk is the same object, also if it is asked for by its number.
+    It is for reading only.
     """
     state = None if is_url(path) else _log_state(path)
     if state is None:

@@ -17,7 +17,7 @@ from lakehouse_assets.storage.version_marks import read_last_mark
 def read_published_version(settings: Settings, table: str, decisions: Iterable[Decision]) -> int | None:
     """Return the newest version of silver that has no row of an unapplied decision; None before the first mark. No JVM.
 
-    That is the recorded version, or a later one if the commits between them leave the rows as they are, or apply decisions that
+    That is the recorded version or a later one. The commits between them leave the rows as they are, or apply decisions that
     have their marks. Maintenance compacts a table and removes older versions' files, so that the recorded one may be
     unreadable. Commits that are no longer in the log are older than its retention: every run since has completed them.
     """

@@ -158,7 +158,7 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
 @contextmanager
 def _own_handler_of_ctrl_c() -> Iterator[None]:
     """Keep the process's handler of Ctrl-C. PySpark's own cancels all jobs, by a call to Java from within the call that it
-    interrupts: Python refuses that in the middle of a read, and prints tracebacks.
+    interrupts. Python refuses that in the middle of a read, and prints tracebacks.
     """
     handler = signal.getsignal(signal.SIGINT)
     try:

@@ -44,7 +44,7 @@ def write_unsorted(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def limit_codegen(spark: SparkSession, checks: int) -> Iterator[None]:
-    """Turn off whole-stage code generation within the block if there are many checks: the method for some hundreds of them
+    """Turn off whole-stage code generation within the block if there are many checks. The method for some hundreds of them
     takes more memory to compile than a run has.
     """
     with set_session_property(spark, "spark.sql.codegen.wholeStage", "false") if checks > MOST_COMPILED else nullcontext():

@@ -56,10 +56,10 @@ class Anomaly(AggregateCheck, HistoryCheck):
     """A figure of the batch is no outlier among the same figure of earlier accepted windows.
 
     ``sql`` is an aggregate over the batch's clean rows. It is an outlier if its modified z-score, 0.6745 (x − median) / MAD,
-    is beyond ``score`` on either side (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). If half of the windows
-    have one same figure, the MAD is 0. Then the mean absolute deviation is used: (x − median) / (1.2533 MeanAD). A distance up
-    to ``floor`` is never an outlier. NULL or NaN, as of no rows, fails; earlier windows without a figure are left out. Only
-    windows in which the same ``sql`` was measured are compared.
+    is beyond ``score`` on either side. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993. If half of the
+    windows have one same figure, the MAD is 0. Then the mean absolute deviation is used: (x − median) / (1.2533 MeanAD). A
+    distance up to ``floor`` is never an outlier. NULL or NaN, as of no rows, fails; earlier windows without a figure are left
+    out. Only windows in which the same ``sql`` was measured are compared.
     """
 
     summary = "an aggregate of the batch is not strange beside the windows before"

@@ -26,9 +26,9 @@ class Reconcile(BatchCheck):
     ``measure`` is an aggregate over the batch's clean rows, ``against`` one over the other table. ``by``: ``{SQL over the
     batch: SQL over the other table}``; a group is compared with the one of equal values (NULL equals NULL here). Without
     ``by``, the whole batch is compared with the whole table, also where the batch has no clean row. ``tolerance``: the
-    difference that is allowed, as a share of the other table's figure; between fractions (doubles) one in the last digits,
-    1e-9 of it, is none. A NULL figure equals NULL, and nothing else; one that is NaN or infinite differs from all, and so does
-    a group that the other table lacks.
+    difference that is allowed, as a share of the other table's figure. Between fractions (doubles) a difference in the last
+    digits, 1e-9 of it, is none. A NULL figure equals NULL, and nothing else. One that is NaN or infinite differs from all, and
+    so does a group that the other table lacks.
 
     A group that only the other table has is compared only if it is known to belong to this window. Either ``against_where``
     selects the window's rows of the other table, or the batch's side of ``by`` has ``p_extracted_at``. Then a batch without

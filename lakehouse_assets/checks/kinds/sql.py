@@ -24,9 +24,9 @@ class Sql(RowCheck):
     """A SELECT over `batch` that returns failing rows; it may use ``:window_start`` and ``:window_end``.
 
     A plain filter (``select … from batch where …``) is evaluated during staging and removes failing rows like any row check.
-    Anything more (joins, groups, windows, subqueries) is one query per window over its clean rows: those that no check
-    removes, including older rows of a key. It judges the batch as a whole, and a failure shows three of the rows. A row for
-    which the filter is NULL is not returned, and passes.
+    Anything more (joins, groups, windows, subqueries) is one query per window over its clean rows. These are the rows that no
+    check removes, including older rows of a key. It judges the batch as a whole, and a failure shows three of the rows. A row
+    for which the filter is NULL is not returned, and passes.
     """
 
     summary = "a SELECT over `batch` returns no row"

@@ -20,8 +20,8 @@ class Matches(ColumnCheck):
     fail. ``$`` also stands before a line break that ends the text: write ``(?!\\s|\\S)`` in its place to refuse that, too.
 
     Spark runs it (Java). Only patterns that mean the same in Python and Java are accepted, and look-behinds of up to 256
-    characters. A pattern that could run forever is refused when the YAML is loaded: a repeat inside a repeat, a repeated
-    alternation, several unbounded repeats, a look-behind with several long repeats.
+    characters. A pattern that could run forever is refused when the YAML is loaded. It has a repeat inside a repeat, a
+    repeated alternation, several unbounded repeats, or a look-behind with several long repeats.
     """
 
     summary = "the text matches a regular expression"

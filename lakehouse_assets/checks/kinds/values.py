@@ -33,7 +33,8 @@ class InRange(ColumnCheck):
     check: Literal["in_range"]
     column: str
     """A column of numbers, dates or timestamps. In a text column Spark reads each text as a value of the bound's type, and one
-    that is none puts the check in error: declare the column's type instead."""
+    that is none puts the check in error. Declare the column's type instead.
+    """
     min: Bound | None = None
     """The least value that passes."""
     max: Bound | None = None

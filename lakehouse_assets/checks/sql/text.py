@@ -86,8 +86,9 @@ def not_in(column: str, values: Iterable[Any]) -> str:
 
 
 def float_literal(value: float, column: str) -> str:
-    """Return SQL of a number as a column of doubles or floats has it: 0.7 as a float is less than 0.7 as a double, and Spark
-    would compare them as doubles. It decides by the column's type when it plans. A number that no float is near stays a double.
+    """Return SQL of a number as a column of doubles or floats has it. 0.7 as a float is less than 0.7 as a double, and Spark
+    would compare them as doubles. It decides by the column's type when it plans. A number that no float is near stays a
+    double.
     """
     as_double = literal(value)
     try:

@@ -43,7 +43,7 @@ def exact_share(rows: int, failed: int) -> Share:
 
 
 def clopper_pearson(passed: float, rows: float) -> tuple[float, float]:
-    """Return the exact interval of a share of ``passed`` in ``rows`` (fractions allowed): it covers the true share in at least
+    """Return the exact interval of a share of ``passed`` in ``rows`` (fractions allowed). It covers the true share in at least
     `CONFIDENCE` of all samples, whatever that share is.
     """
     tail = (1 - CONFIDENCE) / 2
@@ -113,7 +113,7 @@ def find_cut(groups: Sequence[tuple[float, int]], wanted: float) -> float:
 
 
 def group_weights(counts: Sequence[int]) -> list[float]:
-    """Return each group's row weight, such that half of a sample is drawn in proportion and half evenly over the groups: an
+    """Return each group's row weight, such that half of a sample is drawn in proportion and half evenly over the groups. An
     estimate of the whole table then needs at most twice the rows of a uniform sample.
     """
     table_rows, groups = sum(counts), max(len(counts), 1)

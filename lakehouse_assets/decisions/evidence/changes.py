@@ -24,7 +24,7 @@ Evidence = tuple[LoggedEvidence, Inventory]
 
 def is_still_whole(table: str, before: Evidence, now: Evidence) -> bool:
     """Whether `compare_evidence` finds nothing in ``now``, of which it found nothing ``before``. False also where only a full
-    comparison can tell. Entries of the logs that have not changed must be the same objects in both.
+    comparison can decide. Entries of the logs that have not changed must be the same objects in both.
     """
     record, inventory = now
     if any(state.unreadable or state.absent for state in inventory.tables.values()) or any(find_double_entries(table, record)):

@@ -60,7 +60,7 @@ def bronze_schema(spec: TableSpec) -> dg.TableSchema:
 
 
 def gold_schema(gold: GoldSpec, query: GoldQuery) -> dg.TableSchema:
-    """Return the SELECT's columns, with their types as far as the SQL tells them, and the declared units."""
+    """Return the SELECT's columns, with their types as far as the SQL determines them, and the declared units."""
     return dg.TableSchema([_column(name, kind, None, gold.units.get(name)) for name, kind in query.types.items()])
 
 

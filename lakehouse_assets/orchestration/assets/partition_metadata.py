@@ -57,8 +57,8 @@ def silver_partition(
 
 
 def by_need(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return decisions of one partition in the order in which a person needs them: those that are not accepted, then those in
-    which some check did not pass, then the others, the newest first. ``decisions``: oldest first.
+    """Return decisions of one partition in the order in which a person needs them. First come those that are not accepted,
+    then those in which some check did not pass. The others follow, the newest first. ``decisions``: oldest first.
     """
     newest_first = decisions[::-1]
     return sorted(newest_first, key=lambda decision: (decision.accepted, not needs_look(decision)))

@@ -132,8 +132,8 @@ def _ingest(context: dg.AssetExecutionContext, spec: TableSpec, settings: Settin
 def _publish_ingested(
     context: dg.AssetExecutionContext, spec: TableSpec, settings: Settings, readers: Readers, windows: Sequence[Window]
 ) -> None:
-    """Publish what is in bronze of partitions that have a window which the source cannot deliver: no run of the partition could
-    publish the others before that window is there.
+    """Publish what is in bronze of partitions that have a window which the source cannot deliver. No run of the partition
+    could publish the others before that window is there.
     """
     waiting = ledger.undecided_extractions(logs.extractions(settings, spec.name), logs.decisions(settings, spec.name))
     run = table_run(spec, settings, context, readers)
@@ -227,9 +227,9 @@ def _report_windows(
     by_key: Mapping[str, Any],
     not_checked: Mapping[str, Sequence[tuple[str, str]]],
 ) -> None:
-    """Report each partition's decisions: with the materialization, or, where the step is about to fail because of the windows
-    in ``by_key``, as a materialization of each partition without one. ``not_checked``: by partition, the checks that did not
-    look at it.
+    """Report each partition's decisions with its materialization. Where the step is about to fail because of the windows in
+    ``by_key``, report them as a materialization of each partition without one. ``not_checked``: by partition, the checks that
+    did not look at it.
     """
     refused = {partition_key(spec.extraction, window) for window in windows if window.key in by_key}
     for part, some in windows_by_partition(spec.extraction, windows).items():

@@ -50,8 +50,8 @@ FATAL = (EnvironmentMissing, LockedError, EvidenceError)
 @dataclass
 class RunReport:
     """What `lakehouse run` did: the number of windows newly ``reported``, the ``ranges`` run (table, first, last, count),
-    ``gold`` judged again, the ``verdicts`` on each of these tables with their numbers, ``unreachable`` sources, ``warnings``,
-    and windows that were ``skipped`` because their tries are used up.
+    ``gold`` judged again, the ``verdicts`` on each of these tables with their numbers, ``unreachable`` sources and
+    ``warnings``. Windows were ``skipped`` because their tries are used up.
     """
 
     reported: int = 0

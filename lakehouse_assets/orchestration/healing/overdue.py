@@ -36,9 +36,9 @@ def report_overdue(
     now: datetime,
     arriving: Collection[dg.AssetKey] = (),
 ) -> tuple[list[dg.AssetCheckEvaluation], Mapping[str, str]]:
-    """Return the results of ``polled`` tables that differ from those reported ``before``, and the windows that are now reported
-    as overdue (of a stream: what is wrong), by table of all ``specs``. ``arriving``: sources whose new windows are reported
-    together with these results, so that a result cannot name them. The next tick reports that result again.
+    """Return the results of ``polled`` tables that differ from those reported ``before``. Return also the windows that are now
+    reported as overdue (of a stream: what is wrong), by table of all ``specs``. ``arriving``: sources whose new windows are
+    reported together with these results, so that a result cannot name them. The next tick reports that result again.
     """
     limited = {spec.name for spec in specs if has_overdue_check(spec)}
     reported = {name: text for name, text in before.items() if name in limited}

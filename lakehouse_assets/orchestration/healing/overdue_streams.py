@@ -21,8 +21,9 @@ FINE = "nothing waits for too long, and the last try succeeded"
 def judge_stream(
     instance: dg.DagsterInstance, settings: Settings, spec: TableSpec, now: datetime, *, asks_source: bool
 ) -> tuple[dg.AssetCheckResult, str]:
-    """Return the check's result, and a text that changes when the result should be reported again: at once where it is another
-    one, and each time the lag has doubled, from one hour on. ``asks_source``: the result also shows what waits by the source.
+    """Return the check's result, and a text that changes when the result should be reported again. That is at once where it is
+    another one, and each time the lag has doubled, from one hour on. ``asks_source``: the result also shows what waits by the
+    source.
     """
     report, recorded = read_report(instance, spec), read_positions(settings, spec.name)
     lag = recorded_lag(spec, recorded, now)

@@ -34,9 +34,9 @@ def partitions_of_ranges(spec: TableSpec, ranges: Iterable[Sequence[Window]]) ->
 def merge_windows(requests: Iterable[dg.RunRequest], tables: Mapping[dg.AssetKey, TableSpec]) -> list[dg.RunRequest]:
     """Return the requests, with one for each unbroken range of windows of a table's same assets.
 
-    Dagster puts the tables of equal windows into one request, and would make a backfill of several windows: its runs start a
-    tick later and lose their run config. ``tables``: by those of their assets that have windows. The tags say by which keys of
-    `source:` the run is to read them.
+    Dagster puts the tables of equal windows into one request, and would make a backfill of several windows. The runs of a
+    backfill start a tick later and lose their run config. ``tables``: by those of their assets that have windows. The tags say
+    by which keys of `source:` the run is to read them.
     """
     merged: list[dg.RunRequest] = []
     groups: dict[tuple[Any, ...], dict[Window, dg.RunRequest]] = {}

@@ -60,10 +60,10 @@ def run_request(spec: TableSpec, windows: Sequence[Window], why: str, tags: dict
 
 @dataclass
 class RetryPlan:
-    """The requests and check results of one tick. ``cursor``: since when failed runs count as new, the hour of the last search
-    for overlooked windows, and the tables with failed windows, each with those whose tries are used up. ``warnings``: tables
-    that cannot be read, which stop no other table. ``requests_windows``: False while `heal_and_follow` is off; windows then
-    wait.
+    """The requests and check results of one tick. ``cursor``: since when failed runs count as new, and the hour of the last
+    search for overlooked windows. Also the tables with failed windows, each with those whose tries are used up. ``warnings``:
+    tables that cannot be read, which stop no other table. ``requests_windows``: False while `heal_and_follow` is off; windows
+    then wait.
     """
 
     cursor: str = ""

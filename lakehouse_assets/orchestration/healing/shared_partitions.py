@@ -1,5 +1,5 @@
-"""Requests for partitions that several windows share. Dagster's conditions see whole partitions: a window that arrives while
-its hour is running would count as done with it, and be found only hours later.
+"""Requests for partitions that several windows share. Dagster's conditions see whole partitions. A window that arrives while
+its hour is running would count as done with it, and be detected only hours later.
 
 Belongs here: which partitions are requested in a tick. Does not: windows with a partition of their own (automation), or those
 that failed (retries).

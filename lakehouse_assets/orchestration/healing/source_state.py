@@ -64,8 +64,8 @@ def poll_sources(
     ``answer_seconds`` for each answer. With them, a source that only Spark can read is asked in one poll, and answers in a
     later one.
 
-    A window is reported once two polls in a row (``before``: the unsettled fingerprints of the earlier one) observe the same
-    fingerprint, and it is not the recorded one. Where the source shows that it is whole (`settled`), one poll is enough.
+    A window is reported once two polls in a row observe the same fingerprint, and it is not the recorded one. ``before``: the
+    unsettled fingerprints of the earlier poll. Where the source shows that it is whole (`settled`), one poll is enough.
     """
     poll = Poll()
     first = next((index for index, spec in enumerate(specs) if spec.name == first_table), 0)

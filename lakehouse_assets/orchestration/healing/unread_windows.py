@@ -26,7 +26,7 @@ def windows_still_unread(run: Run) -> set[datetime]:
 
 
 def unread_windows(instance: dg.DagsterInstance, run: Run) -> set[datetime]:
-    """Return the windows that bronze is to read before they are judged: by today's keys, or since a killed run left other rows
+    """Return the windows that bronze must read before they are judged, by today's keys or since a killed run left other rows
     than are on record. Windows whose files are gone are not among them: their rows are judged as they were read.
     """
     records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)

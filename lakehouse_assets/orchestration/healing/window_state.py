@@ -103,8 +103,8 @@ def _windows(
     decisions: Sequence[Decision],
     materialized: Collection[str],
 ) -> list[Window]:
-    """Return the table's closed windows, oldest first: of a stream those that are not in bronze, not judged, not applied,
-    quarantined, or in a partition that Dagster does not know. It has a hundred thousand others.
+    """Return the table's closed windows, oldest first. Of a stream, these are windows that are not in bronze, not judged, not
+    applied, quarantined, or in a partition that Dagster does not know. It has a hundred thousand others.
     """
     extraction = spec.extraction
     if not extraction.stream or extraction.lookback:

@@ -1,5 +1,5 @@
-"""Audits in Dagster: a job and a weekly schedule each for silver, gold and guarded tables, and an asset check of each declared
-table of silver and gold.
+"""Audits in Dagster. Silver, gold and guarded tables have a job and a weekly schedule each, and each declared table of silver
+and gold has an asset check.
 
 Belongs here: what `defs.yaml` says of the tables, the ops, what the UI shows. Does not: how a table is audited (audit).
 """

@@ -1,4 +1,4 @@
-"""What Dagster is told of a stream: its windows' partitions and check results, and how far it is behind.
+"""The reports on a stream to Dagster: its windows' partitions and check results, and how far it is behind.
 
 Belongs here: what is new since the last report, which the instance remembers. Does not: when it is reported (service), or what
 a partition shows (assets/partition_report).

@@ -1,7 +1,7 @@
 """The process of the streams: its tables in turn, one Spark session for a while, then what is new is reported to Dagster.
 
-Belongs here: the loop, stopping, changed definitions, a new process. Does not: one table's turn (table_stream), what Dagster is
-told (report).
+Belongs here: the loop, stopping, changed definitions, a new process. Does not: one table's turn (table_stream), or the
+reports to Dagster (report).
 """
 
 import logging
@@ -167,7 +167,7 @@ class StreamService:
         try:
             record_error(self.instance, stream.spec, text, self.clock(), stream.failures if text else 0)
         except Exception as error:  # the next report records it
-            log.warning("%s: Dagster cannot be told: %s", stream.spec.name, type(error).__name__)
+            log.warning("%s: its report to Dagster failed: %s", stream.spec.name, type(error).__name__)
 
     def _make_run(self, session: SparkSession, spec: TableSpec, readers: Mapping[str, Sequence[str]]) -> Run:
         context = SimpleNamespace(instance=self.instance, log=log)
@@ -243,7 +243,7 @@ class StreamService:
                 report_windows(self.instance, self.settings, stream, self.clock())
                 stream.is_urgent = False
             except Exception as error:
-                log.warning("%s: Dagster cannot be told: %s", stream.spec.name, type(error).__name__)
+                log.warning("%s: its report to Dagster failed: %s", stream.spec.name, type(error).__name__)
 
     def _close(self) -> None:
         self._report(self.streams.values())

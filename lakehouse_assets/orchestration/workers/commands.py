@@ -2,8 +2,8 @@
 
 Belongs here: both ends of that connection. Does not: which commands a worker executes (cli), or who gets one (pool).
 
-The client listens on a socket in a private folder, and is called by the worker, which gets the descriptors of its standard
-output and error: so colours and widths are those of the terminal.
+The client listens on a socket in a private folder, to which the worker connects. The worker gets the descriptors of the
+client's standard output and error. So colours and widths are those of the terminal.
 """
 
 import os

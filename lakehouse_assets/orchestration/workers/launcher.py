@@ -33,9 +33,9 @@ UNKNOWN_SECONDS = 3 * 24 * 3600
 
 
 class WorkerLauncher(CodeServerLauncher):
-    """Gives each run to a process that stays, with definitions and Spark loaded. What no worker can take is a process of its
-    own, as Dagster's default launcher starts it: a run of another Python or of a code server on a port, one that cannot be
-    handed over (a full disk), and those of a Spark cluster, whose cores a session would keep.
+    """Gives each run to a process that stays, with definitions and Spark loaded. Other runs are processes of their own, as
+    Dagster's default launcher starts them. These are runs of another Python or of a code server on a port, and runs that
+    cannot be handed over (a full disk). So are those of a Spark cluster, whose cores a session would keep.
     """
 
     def __init__(
