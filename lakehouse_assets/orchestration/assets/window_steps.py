@@ -38,7 +38,6 @@ from lakehouse_assets.orchestration.quality_pages import window_link, window_url
 from lakehouse_assets.orchestration.spark import SPARK, table_run
 from lakehouse_assets.orchestration.step_boundary import step_of
 from lakehouse_assets.pipeline.extract import extract
-from lakehouse_assets.pipeline.extraction_records import find_written_again
 from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.pipeline.read_windows import whole_windows, why_nothing_arrived
 from lakehouse_assets.queries.schema_status import effective_spec
@@ -137,9 +136,7 @@ def _publish_ingested(
     """
     waiting = ledger.undecided_extractions(logs.extractions(settings, spec.name), logs.decisions(settings, spec.name))
     run = table_run(spec, settings, context, readers)
-    # Of a window that is to be read again, bronze has other rows than are on record, or rows that today's keys read otherwise.
-    again = find_written_again(run, waiting) | unread_windows(context.instance, run)
-    starts = {record.p_extracted_at for record in waiting} - again
+    starts = {record.p_extracted_at for record in waiting} - unread_windows(context.instance, run, has_failed=True)
     ingested = [window for window in windows if window.start in starts]
     if ingested:
         report_partitions(context.instance, settings, spec, publish(run, ingested).current)

@@ -25,15 +25,17 @@ def windows_still_unread(run: Run) -> set[datetime]:
     return again | _find_written_again(run, ledger.undecided_extractions(records, decisions))
 
 
-def unread_windows(instance: dg.DagsterInstance, run: Run) -> set[datetime]:
+def unread_windows(instance: dg.DagsterInstance, run: Run, *, has_failed: bool = False) -> set[datetime]:
     """Return the windows that bronze must read before they are judged, by today's keys or since a killed run left other rows
     than are on record. Windows whose files are gone are not among them: their rows are judged as they were read.
+    ``has_failed``: this run's own reading has failed, so that it may have left such rows itself.
     """
     records, decisions = logs.extractions(run.settings, run.table), logs.decisions(run.settings, run.table)
     undecided = ledger.undecided_extractions(records, decisions)
     again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
     again &= {record.p_extracted_at for record in undecided}
-    return without_attempted(instance, run.spec, again | _find_written_again(run, undecided))
+    written_again = find_written_again(run, undecided) if has_failed else _find_written_again(run, undecided)
+    return without_attempted(instance, run.spec, again | written_again)
 
 
 def _find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:

@@ -5,6 +5,7 @@ Belongs here: runs on a real instance, whose flow is played (test_retries). Does
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.orchestration.assets import window_steps as assets
 from lakehouse_assets.orchestration.healing.ranges import range_tags
 from lakehouse_assets.orchestration.healing.reading_attempts import RUN_TAG
+from lakehouse_assets.orchestration.healing.unread_windows import unread_windows
 from lakehouse_assets.pipeline import publish as publishing
 from lakehouse_assets.pipeline.publish import Published, publish
 from lakehouse_assets.storage import delta, logs
@@ -52,12 +54,21 @@ def killed_before_its_record(settings, spec, day: int = 3) -> None:
     delta.append_arrow(rows, settings.path("bronze", "readings"), user_metadata=metadata)
 
 
+def extracted_otherwise(settings, is_killed: bool) -> ExtractionRecord:
+    """A window whose rows today's keys read otherwise. ``is_killed``: a killed run left them; the record has today's keys."""
+    record = extracted(settings, SPEC if is_killed else OTHERWISE)
+    if is_killed:
+        killed_before_its_record(settings, OTHERWISE)
+    return record
+
+
 def count_decisions(settings) -> int:
     return len(logs.decisions(settings, "readings"))
 
 
-def test_a_run_of_silver_alone_judges_no_window_that_bronze_is_to_read_first(shop):
-    extracted(shop.settings, OTHERWISE)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_run_of_silver_alone_judges_no_window_that_bronze_is_to_read_first(shop, is_killed):
+    extracted_otherwise(shop.settings, is_killed)
     assert shop.run(DAY, SILVER)
     assert count_decisions(shop.settings) == 0
     assert shop.next() == {3: "daemon"}
@@ -71,23 +82,9 @@ def test_a_run_of_silver_alone_judges_what_todays_keys_have_read(shop):
     assert count_decisions(shop.settings) == 1
 
 
-def test_a_run_of_silver_alone_judges_no_rows_that_a_killed_run_read_by_other_keys(shop):
-    """Before it and after it, `source:` has today's keys."""
-    extracted(shop.settings, SPEC)
-    killed_before_its_record(shop.settings, OTHERWISE)
-    assert shop.run(DAY, SILVER)
-    assert count_decisions(shop.settings) == 0
-    assert shop.next() == {3: "daemon"}
-    assert shop.run(DAY)
-    assert (count_decisions(shop.settings), shop.next()) == (1, {})
-
-
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_window_whose_file_is_gone_is_judged_as_it_was_read(shop, monkeypatch, is_killed):
-    """By other keys than today's; ``is_killed``: by a killed run, so that the record has today's."""
-    record = extracted(shop.settings, SPEC if is_killed else OTHERWISE)
-    if is_killed:
-        killed_before_its_record(shop.settings, OTHERWISE)
+    record = extracted_otherwise(shop.settings, is_killed)
     monkeypatch.setattr(assets, "extract", lambda run, windows: dict.fromkeys(windows, record))
     assert shop.run(DAY)
     assert count_decisions(shop.settings) == 1
@@ -135,13 +132,16 @@ def test_windows_that_are_to_be_read_first_stay_undecided(settings, monkeypatch)
 
 
 def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch):
-    for day, spec in ((1, SPEC), (2, OTHERWISE)):
+    """Of the third window, this run itself has left other rows than it has on record."""
+    for day, spec in ((1, SPEC), (2, OTHERWISE), (3, SPEC)):
         extracted(settings, spec, day)
-    published = []
+    killed_before_its_record(settings, OTHERWISE, 3)
+    published, run = [], replace(runner(None, settings, SPEC), run_id="r")
     monkeypatch.setattr(assets, "publish", lambda run, windows: published.extend(windows) or Published({}))
-    monkeypatch.setattr(assets, "table_run", lambda spec, settings, *_: runner(None, settings, spec))
+    monkeypatch.setattr(assets, "table_run", lambda *_: run)
     monkeypatch.setattr(assets, "report_partitions", lambda *_: None)
     with dg.DagsterInstance.ephemeral() as instance:
         context = SimpleNamespace(instance=instance)
-        assets._publish_ingested(context, SPEC, settings, {}, [window(1), window(2)])
+        assets._publish_ingested(context, SPEC, settings, {}, [window(1), window(2), window(3)])
+        assert unread_windows(instance, run) == {window(2).start}, "a run that has read all knows its own rows"
     assert published == [window(1)]
