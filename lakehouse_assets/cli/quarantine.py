@@ -39,12 +39,14 @@ def quarantine_show(
     from lakehouse_assets.queries.quarantine import gold_quarantine_sample, quarantine_sample
     from lakehouse_assets.reports.decision_rows import quarantine_rows
 
-    settings, tables = Settings.from_environment(), common.select_tables()
-    if table.startswith("gold_") and table.removeprefix("gold_") in golds_of(tables):
-        rows = gold_quarantine_sample(settings, table, [each.spec for each in tables], limit)
-        _show_rows(rows, as_json, f"none of {table} is in quarantine")
-        return
-    spec = common.find_table(tables, table).spec
+    settings = Settings.from_environment()
+    if table.startswith("gold_"):
+        tables = common.select_tables()
+        if table.removeprefix("gold_") in golds_of(tables):
+            rows = gold_quarantine_sample(settings, table, [each.spec for each in tables], limit)
+            _show_rows(rows, as_json, f"none of {table} is in quarantine")
+            return
+    spec = common.select_tables(table)[0].spec
     if window is None:
         raise RefusedError(
             f"{table} has windows: name one with --window; `lakehouse quarantine list` shows which are quarantined"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from lakehouse_assets.contracts.draft_names import COMPRESSED
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.settling import is_temporary
 from lakehouse_assets.contracts.source import FilesSource
@@ -26,7 +27,6 @@ BESIDE_DATA = re.compile(
     r"|.*[.](done|ok|ready|trg|flag|success|complete|crc|md5|sha1|sha256|sha512|sig|asc|manifest|md|db|ini)",
     re.IGNORECASE | re.DOTALL,
 )
-COMPRESSED = re.compile("[.](gz|bz2)$", re.IGNORECASE)
 
 
 def explain_no_match(landing: Landing, pattern: PathPattern, first: Window, last: Window | None) -> str:

@@ -257,6 +257,7 @@ def test_the_command_goes_on_and_ends_with_the_mistake(project):
         assert isinstance(named.exception, ConfigError), "it is there, and not loaded"
         assert str(named.exception).startswith("wrong is not loaded, because of its mistakes:\n")
         assert "unknown type 'duoble'" in str(named.exception)
+        assert "duoble" not in named.output, "the error alone names it"
     listed = CliRunner().invoke(cli.app, ["check", "list", "--json"])
     assert listed.exit_code == 0 and "warning: " in listed.stderr
     assert {row["table"] for row in json.loads(listed.stdout)} == {"fine"}
