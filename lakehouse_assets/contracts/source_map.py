@@ -5,7 +5,7 @@ packs and defaults (sharing).
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,9 @@ from lakehouse_assets.errors import ConfigError
 Model = TypeVar("Model", bound=BaseModel)
 # A validation of several keys together names the wrong one at the beginning of its message.
 NAMED = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*)(?= \(|[:, ])")
+# Keys that no rule compares with others, and what is said of a key that resembles no other.
+ALONE = ("description", "owners", "tags", "group", "alerts", "maintenance", "properties", "supersede", "schema")
+UNKNOWN = "not known here; there are"
 MISSING = "attributes are missing; a table needs at least name, source, extraction and columns"
 MISSING_OF_GUARD = "attributes are missing; a guard needs at least name, and path or table"
 
@@ -159,23 +162,38 @@ def table_mistakes(document: Document, shared: Shared) -> Iterator[str]:
 def _mistakes_beside(
     mistakes: Sequence[tuple[Keys, str]], model: type[BaseModel], attributes: Mapping[str, Any]
 ) -> Iterator[tuple[Keys, str]]:
-    """Yield what else is wrong where only single checks could not be read: pydantic compares keys with each other last.
-
-    A check that may depend on one of those is not judged by that.
+    """Yield what else is wrong where only single checks, single columns or keys that stand alone could not be read: pydantic
+    compares keys with each other last. What may follow from one of those is left out: a mistake that names the column, and
+    `depends_on` of a check.
     """
-    unread = {keys[1] for keys, _ in mistakes if keys[:1] == ("checks",) and len(keys) > 1}
-    if not unread or any(keys[:1] != ("checks",) or len(keys) < 2 for keys, _ in mistakes):
-        return
-    others: list[Any] = list(attributes["checks"])
-    for index in range(len(others)):
-        if index in unread:
-            others[index] = {"check": "not_empty", "name": f"unread_check_{index}"}
-        elif isinstance(others[index], dict):
-            others[index] = {key: value for key, value in others[index].items() if key != "depends_on"}
+    others, checks, columns = dict(attributes), set[int](), set[str]()
+    for keys, text in mistakes:
+        match keys:
+            case ("checks", int() as index, *_):
+                checks.add(index)
+            case ("columns", str() as name, *_):
+                columns.add(name)
+            case (str() as name, *_) if name in ALONE or (len(keys) == 1 and UNKNOWN in text):
+                others.pop(name, None)
+            case _:
+                return
+    if checks:
+        others["checks"] = [_readable(index, check, checks) for index, check in enumerate(attributes["checks"])]
+    if columns:
+        others["columns"] = {**attributes["columns"], **dict.fromkeys(columns, "string")}
     try:
-        model.model_validate({**attributes, "checks": others})
+        model.model_validate(others)
     except ValidationError as error:
-        yield from mistakes_in(error)
+        for keys, text in mistakes_in(error):
+            named = f"{dotted(keys)} {text.partition('; there are ')[0]}"
+            if not any(re.search(rf"\b{re.escape(name)}\b", named) for name in columns):
+                yield keys, text
+
+
+def _readable(index: int, check: Any, unread: Collection[int]) -> Any:
+    if index in unread:
+        return {"check": "not_empty", "name": f"unread_check_{index}"}
+    return {key: value for key, value in check.items() if key != "depends_on"} if isinstance(check, dict) else check
 
 
 def mistake_line(source_map: SourceMap, attributes: Mapping[str, Any], keys: Keys, text: str) -> str:

@@ -151,6 +151,35 @@ def test_a_check_that_cannot_be_read_hides_no_mistake_of_the_others(load, bad):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("value: double", "value: duoble"),
+        ("value: double", "value: {type: double, unti: m}"),
+        ("  key: [sensor]", "  owners: me\n  key: [sensor]"),
+        ("  key: [sensor]", "  maintenance: {vacuum_days: -1, quarantine_days: -1}\n  key: [sensor]"),
+        ("  key: [sensor]", "  nowhere_near: 1\n  key: [sensor]"),
+    ],
+)
+def test_a_column_or_a_key_that_cannot_be_read_hides_no_mistake_between_others(load, old, new):
+    checks = """
+    - {check: not_null, column: snsor}
+    - {check: in_range, column: value, min: 2024-01-01}
+"""
+    assert old in GOOD
+    text = GOOD.partition("    - {check")[0].rstrip().replace(old, new) + checks
+    lines = refused(load, text).splitlines()
+    assert any("no column 'snsor'" in line for line in lines), lines
+    of_value = [line for line in lines if "(in_range_value)" in line]
+    assert len(of_value) == (0 if "value" in new else 1), "what may follow from the column's own mistake is left out"
+    assert len(lines) == 1 + len(of_value) + max(1, new.count("-1")), lines
+
+
+def test_a_misspelled_key_hides_what_may_follow_from_it(load):
+    (line,) = refused(load, GOOD.replace("  key: [sensor]", "  kye: [snsor]")).splitlines()
+    assert "did you mean key?" in line
+
+
+@pytest.mark.parametrize(
     ("old", "new", "line", "key", "expected"),
     [
         ("column: value", "column: valeu", 13, "checks.1 (in_range_valeu)", "no column 'valeu'"),
