@@ -1,26 +1,23 @@
-"""The contract beside the table: declared columns, the table's, the last extraction's, and how the schema changed.
+"""The contract beside the table: declared columns, the table's, and the last extraction's.
 
-Belongs here: reading them side by side, without a JVM. Does not: changing a table (migrate), or comparing (decisions/schema).
+Belongs here: reading them side by side, without a JVM. Does not: changing a table (migrate), comparing (decisions/schema), or
+how the schema changed (schema_history).
 """
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.declarations import DeclarationChange
 from lakehouse_assets.contracts.layout import layout_text
-from lakehouse_assets.contracts.number_marks import NumberMarks, is_number
 from lakehouse_assets.contracts.silver import BOOKKEEPING_TYPES, silver_types
 from lakehouse_assets.contracts.source import safe_name, source_name
 from lakehouse_assets.contracts.table import EffectiveTable, TableSpec
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.naming import any_of
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.comparison import Difference
 from lakehouse_assets.decisions.schema.gate import schema_outcomes
+from lakehouse_assets.queries.earlier_contracts import bronze_names, earlier_sources, find_unread, lower_names
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets.storage.layout import read_layout
@@ -69,8 +66,8 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
     arrived = _as_judged(contract, last, records, readers) if last else ()
     before = newest_first[newest_first.index(last) + 1 :] if last else []
     live = ledger.live_decisions(decisions).publishing
-    arrived_names = _lower_names(r for r in records if r.batch in live)
-    filled = [name for name in contract.columns if arrived_names & _bronze_names(contract.source_columns(name))]
+    arrived_names = lower_names(r for r in records if r.batch in live)
+    filled = [name for name in contract.columns if arrived_names & bronze_names(contract.source_columns(name))]
     # A former surrogate key or derived column is computed again once it is declared again.
     computed = frozenset(recorded_computed_columns(path))
     table = tuple(delta.schema_types(path)) if delta.exists(path) else None
@@ -87,7 +84,7 @@ def read_schema_status(settings: Settings, spec: TableSpec, readers: Mapping[str
         foreign=frozenset(_foreign([name for name, _ in table or ()], contract, decisions, records)) - computed,
         same_values=same_values,
         layout=(layout if table is None else layout_text(*read_layout(path)), layout),
-        unread={} if same_values else _unread(contract, decisions, records, live),
+        unread={} if same_values else find_unread(contract, decisions, records, live),
         pending=tuple(pending_changes(path, contract)) if table else (),
     )
 
@@ -99,95 +96,10 @@ def _foreign(
     Letter case does not count.
     """
     sources = {name: {name} for name in table if name not in contract.published_columns and name not in BOOKKEEPING_TYPES}
-    for name, earlier in _earlier_sources(sources, decisions).items():
+    for name, earlier in earlier_sources(sources, decisions).items():
         sources[name].update(earlier)
-    arrived_names = _lower_names(records)
-    return [name for name, names in sources.items() if not _bronze_names(names) & arrived_names]
-
-
-def _lower_names(records: Iterable[ExtractionRecord]) -> set[str]:
-    """Return the columns of these extractions in small letters: Spark and Delta ignore letter case."""
-    return {name.lower() for record in records for name in record.columns}
-
-
-def _bronze_names(sources: Iterable[str]) -> set[str]:
-    """Return bronze's names of these columns of a source, in small letters."""
-    return {safe_name(source).lower() for source in sources}
-
-
-def _earlier_sources(names: Collection[str], decisions: Sequence[Decision]) -> dict[str, list[str]]:
-    """Return the source's names of these columns in the contracts of these decisions, those of the newest first."""
-    sources: dict[str, list[str]] = {name: [] for name in names}
-    newest_first = sorted(decisions, key=lambda decision: decision.number, reverse=True) if sources else ()
-    for ruleset in dict.fromkeys(decision.ruleset for decision in newest_first):
-        columns = json.loads(ruleset or "{}").get("columns") or {}
-        by_lower_name = {name.lower(): declared for name, declared in columns.items()}
-        for name in sources:
-            if (declared := by_lower_name.get(name.lower())) is None:
-                continue
-            spelled = declared.get("from") or name if isinstance(declared, dict) else name
-            sources[name] += [spelled] if isinstance(spelled, str) else spelled
-    return {name: list(dict.fromkeys(spellings)) for name, spellings in sources.items()}
-
-
-def _unread(
-    contract: EffectiveTable,
-    decisions: Sequence[Decision],
-    records: Sequence[ExtractionRecord],
-    publishing: Mapping[Batch, Decision],
-) -> dict[str, str]:
-    columns = unread_columns(contract, decisions, [r for r in records if r.batch in publishing])
-    text = describe_other_marks(contract, publishing.values())
-    return {**columns, **({"*": text} if text else {})}
-
-
-def describe_other_marks(contract: EffectiveTable, accepted: Iterable[Decision]) -> str:
-    """Return what becomes of numbers that these decisions accepted with other marks than the contract's; "" if none did."""
-    if not any(is_number(column.type) for column in contract.columns.values()):
-        return ""
-    by_ruleset: dict[str | None, list[Decision]] = {}
-    for decision in accepted:
-        by_ruleset.setdefault(decision.ruleset, []).append(decision)
-    marks = NumberMarks.of(contract.source)
-    changed = [d for ruleset, some in by_ruleset.items() if _recorded_marks(ruleset) != marks for d in some]
-    rows, windows = sum(d.counts.rows_published for d in changed), len({d.p_extracted_at for d in changed})
-    if not rows:
-        return ""
-    had = f"{windows} accepted window(s) with {rows:,} rows were judged with another source.decimal or source.thousands"
-    change = "if silver was made anew since, their numbers stay; else they may become others, or NULL"
-    return f"{had}: {change}; if only some files have these marks, have those converted"
-
-
-def _recorded_marks(ruleset: str | None) -> NumberMarks:
-    source = json.loads(ruleset or "{}").get("source") or {}
-    return NumberMarks(source.get("decimal", "."), source.get("thousands"))
-
-
-def unread_columns(
-    contract: EffectiveTable, decisions: Sequence[Decision], accepted: Sequence[ExtractionRecord]
-) -> dict[str, str]:
-    """Return columns that accepted extractions have under a name which the contract no longer reads: what becomes NULL, and how
-    to keep it. Letter case does not count.
-    """
-    texts = {}
-    arrived_names = {columns: frozenset(map(str.lower, columns)) for columns in {r.columns for r in accepted}}
-    arrived = [(r, arrived_names[r.columns]) for r in accepted if r.rows]
-    for name, earlier in _earlier_sources(contract.declared.columns, decisions).items():
-        sources = contract.source_columns(name)
-        read = _bronze_names(sources)
-        spellings: dict[str, str] = {}
-        for spelled in earlier:
-            spellings.setdefault(safe_name(spelled).lower(), spelled)
-        former = [spelled for small, spelled in spellings.items() if small not in read]
-        if not former:
-            continue
-        lacking = [r for r, names in arrived if names.isdisjoint(read) and names & {*spellings}]
-        if lacking:
-            rows, windows = sum(r.rows for r in lacking), len({r.p_extracted_at for r in lacking})
-            had = f"{windows} accepted window(s) with {rows:,} rows have {any_of(former)} and no {any_of(sources)}"
-            way = f"to keep the values, declare `from: [{', '.join([*sources, *former])}]`"
-            texts[name] = f"{had}: {name} becomes NULL there; {way}"
-    return texts
+    arrived_names = lower_names(records)
+    return [name for name, names in sources.items() if not bronze_names(names) & arrived_names]
 
 
 def _as_judged(
@@ -282,34 +194,3 @@ def table_differences(status: SchemaStatus, readers: Mapping[str, Sequence[str]]
         advice = "it was changed by hand: migrate" if status.same_values else "the next batch brings it about; or migrate"
         differences.append(Difference("layout", declared, lies, "accepted", advice, "type", "layout"))
     return differences
-
-
-@dataclass(frozen=True)
-class SchemaVersion:
-    """A version of a table that changed its columns."""
-
-    version: int
-    at: datetime
-    operation: str
-    changes: str
-
-
-def read_schema_history(path: str, most: int = 100) -> list[SchemaVersion]:
-    """Return the newest of those versions that are still in Delta's log, oldest first."""
-    versions: list[SchemaVersion] = []
-    before: dict[str, str] | None = None
-    for version, at, operation, columns in delta.schema_changes(path):
-        now = dict(columns)
-        if now != before:
-            versions.append(SchemaVersion(version, at, operation, _changes(before, now)))
-        before = now
-    return versions[-most:]
-
-
-def _changes(before: Mapping[str, str] | None, now: Mapping[str, str]) -> str:
-    if before is None:
-        return f"{len(now)} columns"
-    changes = [f"+ {name} {kind}" for name, kind in now.items() if name not in before]
-    changes += [f"- {name}" for name in before if name not in now]
-    changes += [f"{name}: {before[name]} → {kind}" for name, kind in now.items() if name in before and before[name] != kind]
-    return "; ".join(changes) or "another order"

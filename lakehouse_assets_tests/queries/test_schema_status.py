@@ -13,7 +13,9 @@ from deltalake import write_deltalake
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.decisions.schema.evolution import effective_table
-from lakehouse_assets.queries.schema_status import describe_other_marks, read_schema_history, read_schema_status, unread_columns
+from lakehouse_assets.queries.earlier_contracts import describe_other_marks, unread_columns
+from lakehouse_assets.queries.schema_history import read_schema_history
+from lakehouse_assets.queries.schema_status import read_schema_status
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window

@@ -18,7 +18,8 @@ from lakehouse_assets.decisions.schema.comparison import QUARANTINING
 from lakehouse_assets.decisions.schema.gate import differences_of, rejected
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.step_boundary import masked_check
-from lakehouse_assets.queries.schema_status import read_schema_history, read_schema_status, table_differences
+from lakehouse_assets.queries.schema_history import read_schema_history
+from lakehouse_assets.queries.schema_status import read_schema_status, table_differences
 from lakehouse_assets.reports.markdown import escape_controls
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import delta, logs
