@@ -8,7 +8,8 @@ import re._parser as parser  # pyright: ignore[reportMissingImports] (the standa
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lakehouse_assets.checks.patterns import REPEATS, tries_too_many_lengths
+from lakehouse_assets.checks.pattern_steps import REPEATS
+from lakehouse_assets.checks.patterns import tries_too_many_lengths
 
 # Java tries each of the lengths that a look-behind may have, at each character: more would be too many steps.
 LONGEST_LOOK_BEHIND = 256

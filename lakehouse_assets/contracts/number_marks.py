@@ -6,7 +6,7 @@ Belongs here: how a source writes numbers (pure). Does not: casts (measures).
 import re
 from dataclasses import dataclass
 
-from lakehouse_assets.checks.patterns import LONGEST
+from lakehouse_assets.checks.pattern_steps import LONGEST
 from lakehouse_assets.checks.sql.text import literal
 
 THOUSANDS = (".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f")

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import functions as F
 
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.patterns import LONGEST
+from lakehouse_assets.checks.pattern_steps import LONGEST
 from lakehouse_assets.checks.registry import AnyCheck
 from lakehouse_assets.checks.sql.text import add_partition, identifier, literal, parse_expression, parse_select
 from lakehouse_assets.measures.stage import flag_typed_rows

@@ -10,7 +10,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from lakehouse_assets.checks.base import CheckContext
 from lakehouse_assets.checks.families import BoundedCheck, ColumnCheck
 from lakehouse_assets.checks.pattern_meaning import other_meaning
-from lakehouse_assets.checks.patterns import LONGEST, refusal
+from lakehouse_assets.checks.pattern_steps import LONGEST
+from lakehouse_assets.checks.patterns import refusal
 from lakehouse_assets.checks.sql.text import identifier, not_matching
 from lakehouse_assets.checks.strict_model import is_recorded
 

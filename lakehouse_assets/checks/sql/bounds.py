@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from sqlglot import exp, parse_one
 
-from lakehouse_assets.checks.patterns import LONGEST, has_open_repeat, like_to_regex
+from lakehouse_assets.checks.pattern_steps import LONGEST
+from lakehouse_assets.checks.patterns import has_open_repeat, like_to_regex
 from lakehouse_assets.checks.sql.guard import like_escape, patterns_of
 
 Tree = TypeVar("Tree", bound=exp.Expr)
