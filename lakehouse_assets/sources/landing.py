@@ -1,13 +1,12 @@
 """The landing folder: the files of each window, their fingerprints, and which of them must not be opened.
 
-Belongs here: listing and opening files of a local folder, or of a URL through pyarrow.fs. Does not: their content.
+Belongs here: listing and opening files of a local folder, or of a URL through pyarrow.fs. Does not: entries of a local folder
+(folder_entries), or the content of files.
 """
 
-import errno
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -15,18 +14,16 @@ from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
 from pyarrow import ArrowException, NativeFile
-from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.object_store import spark_location
+from lakehouse_assets.sources.folder_entries import Child, base_name, escape_bytes, is_hidden, list_local
 from lakehouse_assets.storage.file_systems import open_filesystem
 
-# A link whose target is missing, is below a file, or is the link itself; or a file that was just removed.
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 BLOCK = 64 * 1024
-KINDS = {stat.S_ISFIFO: "a named pipe (FIFO)", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
 # By suffix, as Hadoop chooses its codec.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2"}
 
@@ -42,17 +39,6 @@ class LandedFile(NamedTuple):
     size: int
     mtime_ns: int
     refused: str | None = None
-
-
-class _Child(NamedTuple):
-    """An entry of a folder. ``size`` and ``mtime_ns``: of files only. ``kind``: of an entry that is no file or folder."""
-
-    name: str
-    type: FileType
-    size: int
-    mtime_ns: int
-    link: bool = False
-    kind: str = "no regular file"
 
 
 def fingerprint_files(files: Iterable[LandedFile]) -> str:
@@ -110,7 +96,7 @@ class Landing:
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without hidden ones; none if it does not exist. Raises SourceError."""
-        return sorted(_escaped(child.name) for child in self._children(folder) if not _hidden(child.name))
+        return sorted(escape_bytes(child.name) for child in self._children(folder) if not is_hidden(child.name))
 
     def folders(self, pattern: PathPattern, most: int) -> list[str]:
         """Return the folders that a pattern's files can be in, of many the last by name. Raises SourceError."""
@@ -120,9 +106,9 @@ class Landing:
     def file_names(self, folder: str) -> list[str]:
         """Return the paths of the files in a folder, sorted, without hidden ones. Raises SourceError."""
         return sorted(
-            _escaped(f"{folder}/{child.name}".lstrip("/"))
+            escape_bytes(f"{folder}/{child.name}".lstrip("/"))
             for child in self._children(folder)
-            if child.type == FileType.File and not _hidden(child.name)
+            if child.type == FileType.File and not is_hidden(child.name)
         )
 
     def _listed(self, patterns: Iterable[str], window_of: Callable[[str], Window | None], hidden: bool) -> list[LandedFile]:
@@ -134,10 +120,10 @@ class Landing:
                 inside = not self.local or self._is_inside(folder)
                 for child in self._children(folder):
                     path = f"{folder}/{child.name}" if folder else child.name
-                    window = None if _hidden(child.name) and not hidden else window_of(path)
+                    window = None if is_hidden(child.name) and not hidden else window_of(path)
                     if window is not None:
                         refused = self._refusal(path, child, inside)
-                        files[path] = LandedFile(window, _escaped(path), child.size, child.mtime_ns, refused)
+                        files[path] = LandedFile(window, escape_bytes(path), child.size, child.mtime_ns, refused)
         return list(files.values())
 
     def open(self, path: str) -> NativeFile:
@@ -204,23 +190,23 @@ class Landing:
                 is_match = re.compile(translate(segment)).match
                 for folder in matches:
                     names = [child.name for child in self._children(folder) if child.type == FileType.Directory]
-                    by_folder[folder] = [name for name in names if is_match(name) and not _hidden(name)]
+                    by_folder[folder] = [name for name in names if is_match(name) and not is_hidden(name)]
             matches = [f"{folder}/{name}".lstrip("/") for folder, names in by_folder.items() for name in names]
         return matches
 
-    def _children(self, folder: str) -> list[_Child]:
+    def _children(self, folder: str) -> list[Child]:
         path = f"{self.root}/{folder}" if folder else self.root
         try:
             if self.local:
-                return _list_local(path)
+                return list_local(path)
             infos = self.filesystem.get_file_info(FileSelector(path, allow_not_found=True))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise SourceError(f"{path} in the landing folder cannot be listed: {error}") from None
-        children: list[_Child] = []
+        children: list[Child] = []
         for info in infos:
-            children.append(_Child(_base_name(info), info.type, info.size or 0, info.mtime_ns or 0))
+            children.append(Child(base_name(info), info.type, info.size or 0, info.mtime_ns or 0))
         return children
 
     def _is_inside(self, path: str) -> bool:
@@ -228,7 +214,7 @@ class Landing:
         real, root = os.path.realpath(f"{self.root}/{path}"), os.path.realpath(self.root)
         return os.path.commonpath([real, root]) == root
 
-    def _refusal(self, path: str, child: _Child, inside: bool) -> str | None:
+    def _refusal(self, path: str, child: Child, inside: bool) -> str | None:
         """Return why an entry must not be opened. ``inside``: whether its folder is in the landing folder. A file that is no
         link needs no check of its own, which saves a system call for each of a hundred thousand.
         """
@@ -236,7 +222,7 @@ class Landing:
             return "it is a folder (to read the files in it, let `path` name them: `…/*`)"
         if child.type != FileType.File:
             return f"it is {child.kind}, which is not opened"
-        if _escaped(path) != path:
+        if escape_bytes(path) != path:
             return "its name is no UTF-8, which Spark cannot read"
         if ":" in child.name:
             return "its name has a colon, which Spark (Hadoop) cannot read"
@@ -245,43 +231,3 @@ class Landing:
         if not (self._is_inside(path) if child.link else inside):
             return "it is a link that leads out of the landing folder"
         return None if os.access(f"{self.root}/{path}", os.R_OK) else "permission denied"
-
-
-def _base_name(info: FileInfo) -> str:
-    """Return an entry's name, with bytes that are not UTF-8 as surrogates, as `os` has them: pyarrow raises for them."""
-    try:
-        return info.base_name
-    except UnicodeDecodeError as error:
-        return error.object.decode("utf-8", "surrogateescape")
-
-
-def _list_local(folder: str) -> list[_Child]:
-    """List a local folder, links included, without a system call for each entry. Raises OSError."""
-    children: list[_Child] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                if entry.is_file():
-                    status = entry.stat()
-                    children.append(_Child(entry.name, FileType.File, status.st_size, status.st_mtime_ns, entry.is_symlink()))
-                elif entry.is_dir():
-                    children.append(_Child(entry.name, FileType.Directory, 0, 0))
-                else:
-                    kind = next((name for test, name in KINDS.items() if test(entry.stat().st_mode)), "no regular file")
-                    children.append(_Child(entry.name, FileType.Unknown, 0, 0, kind=kind))
-            except OSError as error:
-                if error.errno in NOT_THERE:
-                    continue
-                if not entry.is_symlink():
-                    raise
-                children.append(_Child(entry.name, FileType.Unknown, 0, 0, kind="a link that cannot be followed"))
-    return children
-
-
-def _escaped(path: str) -> str:
-    """Return the path with bytes that are not UTF-8 (surrogates of `os`) as `\\xff`."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _hidden(name: str) -> bool:
-    return name.startswith(("_", ".")) or name.endswith("._COPYING_")
