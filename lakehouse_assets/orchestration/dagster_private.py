@@ -1,7 +1,7 @@
 """Every name of Dagster's private modules that this project uses, and what for. Check each of them when Dagster is upgraded.
 
-Belongs here: these imports, and no other file has one. Does not: what is done with them (dagster_internals, partition_results,
-dagster_storage, dagster_runs).
+Belongs here: these imports, and no other file has one. Does not: what is done with them (dagster_internals, dagster_runs,
+dagster_storage, checks_in_one_pass, partition_results).
 """
 
 # ruff: noqa: F401 (other files import these names from here)

@@ -1,7 +1,7 @@
 """Results of checks by partition in Dagster: a preview, which its public API stores one by one.
 
 Belongs here: specs, results and their materializations, stored together. Does not: what a result says
-(assets/window_checks), or how results are shown (dagster_storage).
+(assets/window_checks), or how results are shown (checks_in_one_pass).
 """
 
 import logging

@@ -31,7 +31,7 @@ except ImportError as error:
 
 from sqlalchemy import Engine, NullPool, event, text
 
-from lakehouse_assets.orchestration.dagster_storage import ChecksInOnePass
+from lakehouse_assets.orchestration.checks_in_one_pass import ChecksInOnePass
 
 # A connection that was idle for longer is opened anew: a firewall may have forgotten it.
 IDLE_SECONDS = 300
