@@ -1,6 +1,6 @@
 """An audit: every table of a layer on disk, sampled, measured, judged and recorded; a failing one never stops the others.
 
-Belongs here: the order of the steps. Does not: the steps themselves (sample, rule_scans, decisions), pages.
+Belongs here: the order of the steps. Does not: the steps themselves (sample, rule_results, decisions), pages.
 """
 
 import re
@@ -13,16 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_assets.audit import rule_scans
-from lakehouse_assets.audit.sample import Sample, count_groups, draw_sample
+from lakehouse_assets.audit.rule_results import judge_rules
+from lakehouse_assets.audit.sample import count_groups, draw_sample
 from lakehouse_assets.checks.base import CheckContext
-from lakehouse_assets.checks.families import RowCheck
 from lakehouse_assets.checks.sql.text import identifier, literal
 from lakehouse_assets.contracts.audit import AuditRecord, AuditRules, AuditSetting, audit_id
 from lakehouse_assets.contracts.audit_binding import Binding, bind
 from lakehouse_assets.decisions.audit import verdict as judging
 from lakehouse_assets.decisions.audit.masking import personal_leaves
-from lakehouse_assets.decisions.audit.share import CONFIDENCE, exact_share, uniform_share, weighted_share
-from lakehouse_assets.decisions.personal import MASKED, masked
+from lakehouse_assets.decisions.audit.share import CONFIDENCE
 from lakehouse_assets.errors import RefusedError, SourceError
 from lakehouse_assets.measures.error_text import error_text
 from lakehouse_assets.settings import Settings
@@ -69,6 +68,12 @@ class AuditRun:
         if stage == GUARDED:
             return sorted(table for table, each in self.declared.items() if each.location is not None)
         return audit_log.find_tables(self.settings, stage)
+
+    def reads_in_full(self, rules: int) -> bool:
+        """Whether the whole table is read for so many rules that the sample leaves open."""
+        if self.escalate:
+            self.step(f"{rules} rules in full")
+        return self.escalate
 
     def path(self, table: str) -> str:
         """Return where a table lies. Raises SourceError for a guarded one that cannot be found."""
@@ -199,7 +204,7 @@ def _audit(run: AuditRun, record: AuditRecord, before: AuditRecord | None, momen
             frame, [F.col(identifier(n)) for n in identity], record.target_rows, record.seed, rows, column=column, groups=groups
         )
         try:
-            results = _judge_rules(run, source, binding, sample, rows, context, personal)
+            results = judge_rules(source, binding, sample, rows, context, personal, run.reads_in_full)
         finally:
             sample.release()
     verdict = judging.decide_verdict(results, [*lost, *(("key", name) for name in binding.lacking)])
@@ -231,51 +236,3 @@ def _identity(binding: Binding, key: Sequence[str], schema: Mapping[str, str]) -
     if key and not binding.lacking:
         return list(key)
     return [name for name, kind in schema.items() if not re.search(r"\b(map|variant|interval)\b", kind)]
-
-
-def _judge_rules(
-    run: AuditRun,
-    source: DataFrame,
-    binding: Binding,
-    sample: Sample,
-    rows: int,
-    context: CheckContext,
-    personal: frozenset[str],
-) -> list[judging.RuleResult]:
-    by_row = [bound for bound in binding.bound if isinstance(bound.check, RowCheck)]
-    (flags, probabilities), errors = rule_scans.failures_in_sample(sample, by_row, context)
-    shares = {}
-    for bound, failed in zip(by_row, flags.T, strict=True):
-        uniform = uniform_share(len(failed), int(failed.sum()), rows)
-        shares[bound.id] = weighted_share(failed.tolist(), probabilities.tolist(), rows) if sample.weights else uniform
-    undecided = [b for b in by_row if b.id not in errors and shares[b.id].answer(b.rule.threshold) == "inconclusive"]
-    escalated: set[str] = set()
-    if undecided and run.escalate:
-        run.step(f"{len(undecided)} rules in full")
-        frame = rule_scans.select_leaves(source, [name for bound in undecided for name in bound.columns])
-        (table_rows, counts), full_errors = rule_scans.failures_in_full(frame, undecided, context)
-        errors |= full_errors
-        shares |= {name: exact_share(table_rows, failed) for name, failed in counts.items()}
-        escalated = set(counts)
-    failing = [b for b in by_row if b.id not in errors and shares[b.id].failed and not personal & set(b.columns)]
-    examples = rule_scans.sample_examples(sample.rows, failing, context)
-    failed = [b for b in failing if not examples.get(b.id) and shares[b.id].answer(b.rule.threshold) == "fail"]
-    if failed:
-        frame = rule_scans.select_leaves(source, [name for bound in failed for name in bound.columns])
-        examples |= rule_scans.least_examples(frame, failed, context)
-    results = []
-    for bound in binding.bound:
-        error = errors.get(bound.id)
-        duplicates = 0
-        if not isinstance(bound.check, RowCheck):
-            # In full: two rows of one value are hardly ever both in a sample.
-            duplicates, error = rule_scans.count_duplicates(source, bound, context)
-        if error is not None:
-            results.append(judging.exception_result(bound, masked(error) if personal else error))
-        elif isinstance(bound.check, RowCheck):
-            share = shares[bound.id]
-            values = (MASKED,) if personal & set(bound.columns) and share.failed else examples.get(bound.id, ())
-            results.append(judging.judge_share(bound, share, escalated=bound.id in escalated, examples=values))
-        else:
-            results.append(judging.judge_unique(bound, rows, duplicates))
-    return results

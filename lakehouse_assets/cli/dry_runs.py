@@ -66,7 +66,7 @@ def _find_check(name: str, source_map: Any, spec: Any, text: str) -> Any:
     from pydantic import ValidationError
 
     from lakehouse_assets.contracts.document import read_text
-    from lakehouse_assets.contracts.mistakes import dotted, mistakes_in
+    from lakehouse_assets.contracts.mistakes import join_keys, mistakes_in
     from lakehouse_assets.contracts.sharing import CHECK, SharingError, resolve_attributes
     from lakehouse_assets.operations.dry_run import with_check
 
@@ -82,7 +82,7 @@ def _find_check(name: str, source_map: Any, spec: Any, text: str) -> Any:
         raise ConfigError(f"--check: {error.text}") from None
     except ValidationError as error:
         keys, text = next(mistakes_in(error))
-        raise ConfigError(": ".join(filter(None, ("--check", dotted(keys), text)))) from None
+        raise ConfigError(": ".join(filter(None, ("--check", join_keys(keys), text)))) from None
     return check
 
 

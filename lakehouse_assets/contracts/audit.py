@@ -20,7 +20,7 @@ from lakehouse_assets.checks.families import ColumnCheck
 from lakehouse_assets.checks.registry import kinds
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.document import Document, read_documents
-from lakehouse_assets.contracts.mistakes import NAME, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import NAME, join_keys, mistakes_in
 from lakehouse_assets.contracts.sharing import CHECK
 from lakehouse_assets.errors import ConfigError
 
@@ -78,7 +78,7 @@ class AuditRule(StrictModel):
             self.bound(("column",), 2000)
         except ValidationError as error:
             keys, text = next(mistakes_in(error))
-            raise ValueError(f"check: {dotted(keys[1:])}: {text}") from None
+            raise ValueError(f"check: {join_keys(keys[1:])}: {text}") from None
         return self
 
     @property
@@ -192,7 +192,7 @@ def _lines(document: Document, error: ValidationError) -> Iterator[str]:
     for keys, text in mistakes_in(error):
         in_check = re.match(r"check:(?: ([a-z_]*):)?", text)
         at = document.at((*keys, "check", in_check[1] or "") if in_check else keys)
-        yield f"{at}: {dotted(keys)}: {text}"
+        yield f"{at}: {join_keys(keys)}: {text}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lakehouse_assets.contracts.batch import BATCH_COLUMNS
 from lakehouse_assets.contracts.draft_path import draft_path, landed_files
 from lakehouse_assets.contracts.draft_sample import read_sample
 from lakehouse_assets.contracts.draft_values import draft_plain_values, draft_values
-from lakehouse_assets.contracts.mistakes import NAME, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import NAME, join_keys, mistakes_in
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
 
@@ -127,7 +127,7 @@ def _refuse_unloadable(file: Path, text: str) -> None:
         raise ConfigError(f"--from {file}: its name or header has characters that YAML cannot contain: {error}") from None
     except ValueError as error:
         mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [((), str(error))]
-        reasons = "; ".join(f"{dotted(keys)}: {reason}" if keys else reason for keys, reason in mistakes)
+        reasons = "; ".join(f"{join_keys(keys)}: {reason}" if keys else reason for keys, reason in mistakes)
         raise ConfigError(f"--from {file}: its draft would not load: {reasons}") from None
 
 

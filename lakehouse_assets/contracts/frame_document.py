@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.frame_rules import FrameRules, rules_of_table
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.contracts.mistakes import Keys, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import Keys, join_keys, mistakes_in
 from lakehouse_assets.contracts.sharing import SharingError, resolve_attributes
 from lakehouse_assets.contracts.source_map import (
     SourceMap,
@@ -40,7 +40,7 @@ class FrameDocument:
         lines = []
         for keys, text in mistakes:
             where = "" if self.source_map is None else f"{self.source_map.at(keys)}: "
-            lines.append(f"{where}{dotted(keys)}: {text}")
+            lines.append(f"{where}{join_keys(keys)}: {text}")
         if lines:
             raise ConfigError("\n".join(lines))
 
@@ -77,7 +77,7 @@ def read_rules(path: Path, table: str | None = None, variables: Mapping[str, str
     try:
         resolved = resolve_attributes(document.data, shared)
     except SharingError as error:
-        raise ConfigError(f"{document.at(error.keys)}: {dotted(error.keys)}: {error.text}") from None
+        raise ConfigError(f"{document.at(error.keys)}: {join_keys(error.keys)}: {error.text}") from None
     source_map = SourceMap(document, shared, resolved.origins, root=())
     try:
         return FrameDocument(FrameRules.model_validate(resolved.attributes), source_map)
@@ -91,7 +91,7 @@ def rules_of(values: Mapping[str, Any]) -> FrameDocument:
     try:
         return FrameDocument(FrameRules.model_validate(dict(values)))
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{dotted(keys)}: {text}".lstrip(": ") for keys, text in mistakes_in(error))) from None
+        raise ConfigError("\n".join(f"{join_keys(keys)}: {text}".lstrip(": ") for keys, text in mistakes_in(error))) from None
 
 
 def _attributes(document: Document) -> dict[str, Any]:

@@ -118,12 +118,12 @@ def rules_of_table(spec: TableSpec) -> tuple[FrameRules, dict[str, str]]:
         cadence=spec.extraction.cadence,
         columns={name: column.model_copy(update={"pii": name in personal}) for name, column in spec.columns.items()},
         checks=tuple(check for check in spec.checks if check.id not in left_out),
-        drift=spec.drift and undivided(without_rates(spec.drift)),
+        drift=spec.drift and with_whole_windows(without_rates(spec.drift)),
     )
     return rules, left_out
 
 
-def undivided(drift: DriftSpec) -> DriftSpec:
+def with_whole_windows(drift: DriftSpec) -> DriftSpec:
     """Return a `drift` that quarantines whole windows."""
     return drift.model_copy(update={"on_drift": "quarantine_window"})
 

@@ -95,7 +95,7 @@ def _release() -> str:
         return "in this version of lakehouse_assets"
 
 
-def dotted(keys: Sequence[str | int]) -> str:
+def join_keys(keys: Sequence[str | int]) -> str:
     """Return keys as one name: `checks.0.min`."""
     return ".".join(map(str, keys))
 

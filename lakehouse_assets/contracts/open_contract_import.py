@@ -13,7 +13,7 @@ from open_data_contract_standard.model import OpenDataContractStandard, SchemaOb
 from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import read_documents
-from lakehouse_assets.contracts.mistakes import dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import join_keys, mistakes_in
 from lakehouse_assets.contracts.open_contract import CARRIED, CARRIED_OF_COLUMN, PERSONAL, PREFIX, check_of, column_type
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -86,7 +86,7 @@ def _read(file: Path) -> OpenDataContractStandard:
     try:
         contract = OpenDataContractStandard.model_validate(data)
     except ValidationError as error:
-        reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))
+        reasons = "; ".join(f"{join_keys(keys)}: {text}" for keys, text in mistakes_in(error))
         raise ConfigError(f"{file}: {reasons}") from None
     if unknown := list(_unknown_fields(data, contract.model_dump(by_alias=True, exclude_unset=True), ())):
         raise ConfigError(f"{file}: {', '.join(unknown)}: the standard ({contract.apiVersion}) has no such field")
@@ -98,7 +98,7 @@ def _unknown_fields(data: Any, read: Any, keys: tuple[str | int, ...]) -> Iterat
     if isinstance(data, Mapping) and isinstance(read, Mapping):
         for key, value in data.items():
             if key not in read:
-                yield dotted((*keys, key))
+                yield join_keys((*keys, key))
             else:
                 yield from _unknown_fields(value, read[key], (*keys, key))
     elif isinstance(data, list) and isinstance(read, list):
@@ -217,5 +217,5 @@ def _load(file: Path, attributes: Mapping[str, Any]) -> TableSpec:
         return TableSpec.model_validate(attributes)
     except ValueError as error:
         mistakes: Sequence[Any] = list(mistakes_in(error)) if isinstance(error, ValidationError) else [((), str(error))]
-        reasons = "; ".join(f"{dotted(keys)}: {text}" if keys else text for keys, text in mistakes)
+        reasons = "; ".join(f"{join_keys(keys)}: {text}" if keys else text for keys, text in mistakes)
         raise ConfigError(f"{file}: its table would not load: {reasons}") from None

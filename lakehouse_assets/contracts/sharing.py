@@ -17,7 +17,7 @@ from lakehouse_assets.checks.base import Check
 from lakehouse_assets.checks.registry import AnyCheck, kinds
 from lakehouse_assets.checks.strict_model import StrictModel
 from lakehouse_assets.contracts.document import Document
-from lakehouse_assets.contracts.mistakes import Keys, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import Keys, join_keys, mistakes_in
 
 FILLED = re.compile(r"\$(?=\$\{)|(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 CHECK: TypeAdapter[Check] = TypeAdapter(AnyCheck)
@@ -153,7 +153,7 @@ def _checks_of_pack(
                 check = CHECK.validate_python(_with_defaults(filled, defaults))
             except ValidationError as error:
                 loc, text = next(mistakes_in(error))
-                text = f"{dotted(loc[1:])}: {text}".lstrip(": ")
+                text = f"{join_keys(loc[1:])}: {text}".lstrip(": ")
                 raise SharingError(keys, f"check {index} of pack {used.pack} ({filled.get('check')}): {text}") from None
             if check.id in checks:
                 text = f"makes two checks {check.id!r}: let `name:` differ, e.g. by `${{column}}`"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.contracts.mistakes import NAME, Keys, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import NAME, Keys, join_keys, mistakes_in
 from lakehouse_assets.contracts.sharing import CheckOrigin, Defaults, Pack, Shared, SharingError, resolve_attributes
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.errors import ConfigError
@@ -55,7 +55,7 @@ def _validated(model: type[Model], document: Document, keys: Keys, written: Any)
         return model.model_validate(written)
     except ValidationError as error:
         mistakes = [((*keys, *loc), text) for loc, text in mistakes_in(error)]
-        raise ConfigError("\n".join(f"{document.at(at)}: {dotted(at)}: {text}" for at, text in mistakes)) from None
+        raise ConfigError("\n".join(f"{document.at(at)}: {join_keys(at)}: {text}" for at, text in mistakes)) from None
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class SourceMap:
             keys = (*origin.override, *rest)
         elif origin and origin.pack and self.shared.packs_document:
             inner = (origin.pack, "checks", origin.index, *rest)
-            return self.shared.packs_document.at(inner), dotted(inner)
+            return self.shared.packs_document.at(inner), join_keys(inner)
         elif origin:
             keys = (*checks, origin.index, *rest)
         if self.document is None:
-            return "defs.yaml:1", dotted(keys)
+            return "defs.yaml:1", join_keys(keys)
         if defaults := self.shared.defaults_document:
             if keys and not self.document.has([*self.root, *keys]) and defaults.has(["tables", *keys]):
-                return defaults.at(["tables", *keys]), dotted(["tables", *keys])
+                return defaults.at(["tables", *keys]), join_keys(["tables", *keys])
             if (inner := self._keys_in_defaults(keys)) and defaults.has(inner):
-                return defaults.at(inner), dotted(inner)
-        return self.document.at([*self.root, *keys]), dotted(keys)
+                return defaults.at(inner), join_keys(inner)
+        return self.document.at([*self.root, *keys]), join_keys(keys)
 
     def at(self, keys: Sequence[str | int]) -> str:
         """Return ``file:line`` of a key."""
@@ -185,7 +185,7 @@ def _mistakes_beside(
         model.model_validate(others)
     except ValidationError as error:
         for keys, text in mistakes_in(error):
-            named = f"{dotted(keys)} {text.partition('; there are ')[0]}"
+            named = f"{join_keys(keys)} {text.partition('; there are ')[0]}"
             if not any(re.search(rf"\b{re.escape(name)}\b", named) for name in columns):
                 yield keys, text
 

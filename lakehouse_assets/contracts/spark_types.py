@@ -188,15 +188,15 @@ def keyed_otherwise(kind: SparkType) -> list[str]:
     return [sql_type(part.key) for part in parts_of(kind) if isinstance(part, Map) and part.key != Atom("string")]
 
 
-def stored(kind: SparkType) -> SparkType:
+def stored_type(kind: SparkType) -> SparkType:
     """Return the type with text in place of `void`, for which Delta has no type."""
     match kind:
         case Struct(fields):
-            return Struct(tuple((name, stored(field)) for name, field in fields))
+            return Struct(tuple((name, stored_type(field)) for name, field in fields))
         case Array(element):
-            return Array(stored(element))
+            return Array(stored_type(element))
         case Map(key, value):
-            return Map(stored(key), stored(value))
+            return Map(stored_type(key), stored_type(value))
     return Atom("string") if kind == Atom("void") else kind
 
 
@@ -214,7 +214,7 @@ def reads_as(arrived: SparkType, wanted: SparkType) -> bool:
     return False
 
 
-def joined(first: SparkType, second: SparkType) -> SparkType | None:
+def join_types(first: SparkType, second: SparkType) -> SparkType | None:
     """Return the narrowest type as which both read: a struct has the fields of both. None if there is none, also for fields
     that differ in letter case only.
     """
@@ -222,10 +222,10 @@ def joined(first: SparkType, second: SparkType) -> SparkType | None:
         case Struct(), Struct():
             return _joined_structs(first, second)
         case Array(one), Array(other):
-            element = joined(one, other)
+            element = join_types(one, other)
             return Array(element) if element else None
         case Map(), Map():
-            key, value = joined(first.key, second.key), joined(first.value, second.value)
+            key, value = join_types(first.key, second.key), join_types(first.value, second.value)
             return Map(key, value) if key and value else None
     if reads_as(first, second):
         return second
@@ -235,7 +235,7 @@ def joined(first: SparkType, second: SparkType) -> SparkType | None:
 def _joined_structs(first: Struct, second: Struct) -> Struct | None:
     fields, spellings = dict(first.fields), {name.lower(): name for name, _ in first.fields}
     for name, kind in second.fields:
-        both = joined(fields[name], kind) if name in fields else kind
+        both = join_types(fields[name], kind) if name in fields else kind
         if both is None or spellings.get(name.lower(), name) != name:
             return None
         fields[name] = both
@@ -250,5 +250,5 @@ def common_type(texts: list[str]) -> str:
     """
     common: SparkType | None = parse_type(texts[0])
     for text in texts[1:]:
-        common = joined(common, parse_type(text)) if common else None
+        common = join_types(common, parse_type(text)) if common else None
     return sql_type(common) if common else "string"

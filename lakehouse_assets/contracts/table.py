@@ -21,7 +21,7 @@ from lakehouse_assets.contracts.delta_properties import with_implied_checks
 from lakehouse_assets.contracts.mistakes import (
     OF_SILVER,
     dependency_reasons,
-    dotted,
+    join_keys,
     mistakes_in,
     reasons_of,
     refuse_all,
@@ -187,7 +187,7 @@ class TableSpec(TableContract):
             return spec.with_drift_rows(DriftRows.model_validate(of_gate)) if of_gate else spec
         except ValidationError as error:
             name = json.loads(ruleset).get("name")
-            reasons = "; ".join(f"{dotted(keys)}: {text}" for keys, text in mistakes_in(error))
+            reasons = "; ".join(f"{join_keys(keys)}: {text}" for keys, text in mistakes_in(error))
             raise ConfigError(
                 f"table {name}: the rules that a decision recorded cannot be read: {reasons}. If an extension is missing,"
                 " restore its file under lakehouse/, or install its package"

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from lakehouse_assets.contracts.document import NULL, Document, read_documents
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.mistakes import Keys, dotted, mistakes_in
+from lakehouse_assets.contracts.mistakes import Keys, join_keys, mistakes_in
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.table_tests import TableTest, TableTestsFile, mistakes_of_test, refuse_namesakes
 from lakehouse_assets.errors import ConfigError
@@ -66,7 +66,7 @@ def _read_document(path: Path) -> Document:
 
 
 def _line(document: Document, keys: Keys, text: str) -> str:
-    return f"{document.at(keys)}: {dotted(keys)}: {text}"
+    return f"{document.at(keys)}: {join_keys(keys)}: {text}"
 
 
 def _without_branches(keys: Keys) -> Keys:

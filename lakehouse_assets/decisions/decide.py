@@ -31,7 +31,7 @@ from lakehouse_assets.decisions.history import History
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.decisions.schema.gate import lacking_columns, schema_outcomes
-from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, superseded
+from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, supersession_records
 from lakehouse_assets.decisions.verdict import reasons_of, verdict_of
 
 
@@ -189,7 +189,7 @@ def decide(
         order_span=evidence.order_span,
     )
     earlier = ledger.earlier(decision, knowledge.decisions) if decision.accepted else []
-    return DecidedBatch([decision, *superseded(earlier, decision, evidence.replaced)], drift)
+    return DecidedBatch([decision, *supersession_records(earlier, decision, evidence.replaced)], drift)
 
 
 def _outcomes(

@@ -37,7 +37,9 @@ def judge_rows(
 ) -> tuple[list[Outcome], DriftVerdict | None]:
     """Return the results on measured rows, in their order: the key, the checks, drift; and the drift verdict of its own."""
     numbers, personal = evidence.numbers, rules.pii_columns
-    outcomes = [gate.counted(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(personal))] if rules.key else []
+    outcomes: list[Outcome] = []
+    if rules.key:
+        outcomes = [gate.row_check_outcome(KEY_CHECK, "key", "row(s) without a whole key", numbers, bool(personal))]
     before = partial(knowledge.history.before, start)
     outcomes += gate.judge_checks(rules.checks, frame_context(rules, start), numbers, personal, before=before)
     drift = drift_verdict(start, evidence, knowledge)

@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.drift.verdict import DriftVerdict
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.decisions.outcome import Outcome
-from lakehouse_assets.decisions.personal import MASKED, masked, quotes
+from lakehouse_assets.decisions.personal import MASKED, mask_text, quotes
 
 # What no override can waive: there is nothing that could be published.
 UNWAIVABLE = ("readable_row", "key_not_null", "delete_when")
@@ -41,16 +41,18 @@ def built_in(spec: TableContract, numbers: BatchNumbers) -> list[Outcome]:
         checks.append(("key_not_null", "key", "row(s) without a whole key"))
     if spec.extraction.delete_when:
         checks.append(("delete_when", "delete", ""))
-    return [counted(check, kind, text, numbers, bool(spec.pii_columns), by_chance) for check, kind, text in checks]
+    return [row_check_outcome(check, kind, text, numbers, bool(spec.pii_columns), by_chance) for check, kind, text in checks]
 
 
-def counted(check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool, by_chance: bool = False) -> Outcome:
+def row_check_outcome(
+    check: str, kind: str, text: str, numbers: BatchNumbers, hidden: bool, by_chance: bool = False
+) -> Outcome:
     """The outcome of a built-in row check, from the rows that fail it. ``hidden``: an error may quote a personal value.
     ``by_chance``: the files of the batch belong together by chance alone.
     """
     error, failed = numbers.errors.get(check), numbers.failed_rows.get(check, 0)
     if error:
-        return Outcome(check, kind, "critical", "error", "batch", 0, masked(error) if hidden else error)
+        return Outcome(check, kind, "critical", "error", "batch", 0, mask_text(error) if hidden else error)
     if not failed:
         return Outcome(check, kind, "critical", "passed", "none", 0, "")
     files = numbers.unreadable if kind == "readable" else 0
@@ -203,14 +205,14 @@ def masked_now(decision: Decision, checks: Sequence[Check], pii: Collection[str]
         if check := hidden.get(outcome["check"]):
             message = _shown_message(check, outcome["status"], outcome["message"], True, pii)
             return {**outcome, "observed": dict.fromkeys(outcome["observed"], MASKED), "message": message}
-        return {**outcome, "message": masked(outcome["message"])} if outcome["status"] == "error" else outcome
+        return {**outcome, "message": mask_text(outcome["message"])} if outcome["status"] == "error" else outcome
 
     return replace(decision, checks=tuple(map(mask, decision.checks)))
 
 
 def _shown_message(check: Check, status: str, message: str, hidden: bool, pii: Collection[str]) -> str:
     if status == "error" and pii and (hidden or quotes(message)):
-        return masked(message)  # a column that is not marked may hold what belongs into one that is
+        return mask_text(message)  # a column that is not marked may hold what belongs into one that is
     # A row check only counts rows. Any other message on a batch may quote a value.
     counts = isinstance(check, RowCheck) and check.scope == "row" and status != "error"
     return MASKED if hidden and message and not counts else message

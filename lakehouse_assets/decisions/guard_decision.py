@@ -21,7 +21,7 @@ from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.guard import VersionBatch, describe_renamed
 from lakehouse_assets.decisions.naming import first_of
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.decisions.supersession import superseded
+from lakehouse_assets.decisions.supersession import supersession_records
 from lakehouse_assets.decisions.verdict import discard_rows, verdict_of
 from lakehouse_assets.errors import RefusedError
 
@@ -172,14 +172,14 @@ def decide_version(
 def replaced_extractions(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
     """Return the records of a window's earlier extractions, which an accepted one replaces."""
     earlier = [d for d in ledger.earlier(decision, log) if d.superseded_by is None]
-    return superseded(earlier, decision, None) if decision.accepted else []
+    return supersession_records(earlier, decision, None) if decision.accepted else []
 
 
 def closed_by(decision: Decision, log: Sequence[Decision]) -> list[Decision]:
     """Return the records of the quarantined decisions that an accepted judgement of the whole table closes."""
     if not decision.accepted:
         return []
-    return superseded([d for d in ledger.quarantined_decisions(log) if d.batch != decision.batch], decision, None)
+    return supersession_records([d for d in ledger.quarantined_decisions(log) if d.batch != decision.batch], decision, None)
 
 
 def settle(

@@ -18,7 +18,7 @@ _ABSENT_FILE = re.compile(
 MISPLACING = ("readable_row", "key_not_null", "delete_when")
 
 
-def masked(text: str) -> str:
+def mask_text(text: str) -> str:
     """An error's text without what it quotes: its condition (`[CAST_INVALID_INPUT]`) stays. Twice is as once."""
     if MASKED in text or not text or _ABSENT_FILE.fullmatch(text):
         return text
@@ -60,6 +60,6 @@ def has_no_header(columns: Sequence[str], declared: Collection[str]) -> bool:
     return bool(columns) and not any(name.lower() in lower_names for name in columns)
 
 
-def numbered(columns: Sequence[str]) -> tuple[str, ...]:
+def numbered_names(columns: Sequence[str]) -> tuple[str, ...]:
     """Return names in place of those that may be values."""
     return tuple(f"unnamed_{number}" for number, _ in enumerate(columns, 1))

@@ -82,7 +82,7 @@ def supersede_outcome(
     return [Outcome(CHECK, CHECK, "critical", "passed", "none", 0, "", observed)] if replaced else []
 
 
-def superseded(earlier: Collection[Decision], by: Decision, replaced: Replaced | None) -> list[Decision]:
+def supersession_records(earlier: Collection[Decision], by: Decision, replaced: Replaced | None) -> list[Decision]:
     """The records of the extractions that ``by`` replaces; none for those whose record stays as it is. ``earlier``: the current
     decisions of the window's earlier extractions. Rows that stay published are not superseded.
     """

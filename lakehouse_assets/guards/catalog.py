@@ -18,7 +18,7 @@ from lakehouse_assets.measures.error_text import plain_text
 from lakehouse_assets.sources.base import SCAN_ERRORS
 
 
-def located(spec: GuardSpec, spark: SparkSession) -> GuardSpec:
+def with_table_path(spec: GuardSpec, spark: SparkSession) -> GuardSpec:
     """Return the guard with the path of its table, which the session's catalog has for a name. It is a folder, or the newest
     metadata file of an Iceberg table. Raises SourceError for an unknown name, a table of another format, and a catalog that
     cannot be reached.

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
-from lakehouse_assets.guards.catalog import located, located_at
+from lakehouse_assets.guards.catalog import located_at, with_table_path
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.base import hash_parts
@@ -32,10 +32,10 @@ def located_for_poll(spec: GuardSpec, settings: Settings, state: GuardState, now
     after the last run.
 
     In a process with a session, that session asks now. Elsewhere this returns at once: raises AnswerPending while there is no
-    answer. Raises SourceError as `located`, and EnvironmentMissing without Java.
+    answer. Raises SourceError as `with_table_path`, and EnvironmentMissing without Java.
     """
     if SparkContext._active_spark_context is not None:
-        return located(spec, SparkSession.builder.getOrCreate())
+        return with_table_path(spec, SparkSession.builder.getOrCreate())
     key = _key(spec, settings)
     asked_at, answer = _ANSWERS.get(key, (datetime.fromtimestamp(0, UTC), ""))
     last = max((record.extracted_at for record in state.records.values()), default=asked_at)
@@ -77,7 +77,7 @@ def _question_of(spec: GuardSpec) -> dict[str, Any]:
 
 def answer(spark: SparkSession, question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata file for a question of `located_for_poll`. Raises SourceError."""
-    return {"metadata_file": located(GuardSpec.model_validate(question["guard"]), spark).path}
+    return {"metadata_file": with_table_path(GuardSpec.model_validate(question["guard"]), spark).path}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from functools import partial
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.frames.destination import Destination
-from lakehouse_assets.guards.catalog import located
+from lakehouse_assets.guards.catalog import with_table_path
 from lakehouse_assets.guards.clean_state import clean_path
 from lakehouse_assets.guards.clean_table import CleanTableWriter
 from lakehouse_assets.guards.observed_table import table_path
@@ -30,7 +30,7 @@ def located_run(run: GuardRun) -> GuardRun:
     """Return the run with the path of its table, which may be known by its name only."""
     if run.guard.table is None:
         return run
-    guard = located(run.guard, run.spark)
+    guard = with_table_path(run.guard, run.spark)
     return replace(run, spec=guard, guard=guard, published_path=guard.path)
 
 

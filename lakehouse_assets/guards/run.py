@@ -62,7 +62,7 @@ class JudgedVersions:
 
 
 @contextmanager
-def locked(run: GuardRun) -> Iterator[None]:
+def hold_lock(run: GuardRun) -> Iterator[None]:
     """Hold the guard's lock, and complete first what a killed run logged and did not apply; at the end, remove its staging."""
     with table_lock(run.settings, run.table):
         try:
@@ -121,7 +121,7 @@ def judge_versions(run: GuardRun) -> JudgedVersions:
     Raises SourceError where the table cannot be read: then nothing is decided on it.
     """
     judgement, run = JudgedVersions(), located_run(run)
-    with locked(run):
+    with hold_lock(run):
         if run.guard.windows:
             _judge_windows(run, run.guard.windows, judgement)
             project_check_results(run.settings, run.table)

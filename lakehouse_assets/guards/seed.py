@@ -12,7 +12,7 @@ from lakehouse_assets.contracts.windows import Cadence, window_at, window_start
 from lakehouse_assets.decisions.guard_decision import is_of_kind
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.guard_run import GuardRun
-from lakehouse_assets.guards.run import locked
+from lakehouse_assets.guards.run import hold_lock
 from lakehouse_assets.operations.baseline import SeedWindows, seed
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.baseline import BaselineEvent
@@ -49,4 +49,4 @@ def seed_guard(
         records = {record.batch: record for record in logs.extractions(run.settings, run.table)}
         return [decision for decision in decisions if is_of_kind(records.get(decision.batch), "added")]
 
-    return seed(run, path, windows, by=by, because=because, completing=locked, comparable=comparable)
+    return seed(run, path, windows, by=by, because=because, completing=hold_lock, comparable=comparable)

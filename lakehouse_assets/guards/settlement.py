@@ -18,7 +18,7 @@ from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.guard_run import GuardRun, located_run, writer_of
 from lakehouse_assets.guards.observed_table import GuardState
 from lakehouse_assets.guards.recorded_version import target_of_decision
-from lakehouse_assets.guards.run import APPLYING, apply, locked
+from lakehouse_assets.guards.run import APPLYING, apply, hold_lock
 from lakehouse_assets.pipeline.gate import log, measure, run_steps, stage
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.check_results import project_check_results
@@ -31,7 +31,7 @@ def settle_version(run: GuardRun, version: int | datetime, request: JudgementReq
     Raises RefusedError if the version was not judged, or is not in quarantine; SourceError if its rows are wanted, and gone.
     """
     run = located_run(run) if run.guard.publish else run
-    with locked(run):
+    with hold_lock(run):
         state = GuardState.read(run.settings, run.guard)
         decisions = state.decisions
         current = current_decision(run.guard, decisions, version)

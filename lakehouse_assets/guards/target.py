@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.frame_rules import frame_mistakes, is_hidden
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.contracts.mistakes import dotted
+from lakehouse_assets.contracts.mistakes import join_keys
 from lakehouse_assets.decisions.guard import VersionBatch
 from lakehouse_assets.decisions.guard_decision import VersionEvidence, decide_version
 from lakehouse_assets.decisions.numbers import BatchNumbers
@@ -39,7 +39,7 @@ class GuardTarget(FrameTarget):
     def __post_init__(self) -> None:
         super().__post_init__()
         types = dict(self.rows.dtypes)
-        self.mistakes = [f"{dotted(keys)}: {text}" for keys, text in frame_mistakes(self.guard, types)]
+        self.mistakes = [f"{join_keys(keys)}: {text}" for keys, text in frame_mistakes(self.guard, types)]
         declared = {name.lower() for name in self.guard.columns}
         visible = [name for name in types if not is_hidden(name)]
         self.unknown = [name for name in visible if name.lower() not in declared] if declared else []

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from lakehouse_assets.contracts.frame_document import FrameDocument
 from lakehouse_assets.contracts.frame_rules import FrameRules, frame_mistakes
 from lakehouse_assets.contracts.guarded_table import GuardSpec
-from lakehouse_assets.contracts.mistakes import dotted
+from lakehouse_assets.contracts.mistakes import join_keys
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.frames.judgement import Options, judge
-from lakehouse_assets.guards.catalog import located, quoted_name
+from lakehouse_assets.guards.catalog import quoted_name, with_table_path
 from lakehouse_assets.guards.observed_table import foreign_table, table_path
 from lakehouse_assets.settings import Settings
 
@@ -31,12 +31,12 @@ def try_check(spec: GuardSpec, settings: Settings, spark: SparkSession, check: s
         name=spec.name, description="", key=spec.key, last_modified=spec.last_modified, cadence=None, columns=spec.columns,
         checks=(alone,), drift=None,
     )  # fmt: skip
-    spec = located(spec, spark)
+    spec = with_table_path(spec, spark)
     foreign_table(spec, settings).log()
     of_catalog = spec.is_of_catalog and spec.table
     path = table_path(spec, settings)
     rows = spark.table(quoted_name(of_catalog)) if of_catalog else spark.read.format(spec.format).load(path)
-    if mistakes := [f"{dotted(keys)}: {text}" for keys, text in frame_mistakes(rules, dict(rows.dtypes))]:
+    if mistakes := [f"{join_keys(keys)}: {text}" for keys, text in frame_mistakes(rules, dict(rows.dtypes))]:
         raise RefusedError(f"{spec.name}: " + "; ".join(mistakes))
     with judge(FrameDocument(rules), rows, Options()) as result:
         outcomes = [Outcome(**outcome) for outcome in result.decision.checks]

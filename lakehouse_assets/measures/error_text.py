@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.errors import AnalysisException, ParseException
 
-from lakehouse_assets.decisions.personal import MASKED, absent_file_message, masked
+from lakehouse_assets.decisions.personal import MASKED, absent_file_message, mask_text
 from lakehouse_assets.errors import EvidenceError, LakehouseError, java_causes
 
 LENGTH = 300
@@ -59,7 +59,7 @@ def masked_text(error: BaseException) -> str:
         return plain_text(error)
     text = plain_text(error)
     if CONDITION.match(text):
-        return f"{masked(text)}{_code_location(error)}"
+        return f"{mask_text(text)}{_code_location(error)}"
     name = causes[-1][0].rpartition(".")[2] if causes else type(error).__name__
     return f"{name}: {MASKED}{_code_location(error)}"
 

@@ -24,7 +24,7 @@ from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions import gate, ledger
 from lakehouse_assets.decisions.history import History
-from lakehouse_assets.decisions.schema.gate import lacking_columns, without
+from lakehouse_assets.decisions.schema.gate import columns_not_among, lacking_columns
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.measures.batch_numbers import MeasurePlan
 from lakehouse_assets.measures.batches import Broken, select_batches
@@ -121,7 +121,7 @@ def _target_at(run: Run, windows: Sequence[Window], layer: str, names: Collectio
             raise RefusedError(f"{spec.name}: none of these windows has landed")
         extraction = source.read(run.spark, arrived)
         control = {window.start: totals for window, totals in extraction.control.items()}
-        lacking = {window.start: without(spec, extraction.columns.get(window, ())) for window in arrived}
+        lacking = {window.start: columns_not_among(spec, extraction.columns.get(window, ())) for window in arrived}
         rows = bronze_rows(extraction.frame, dict.fromkeys(arrived, 1))
         return _DryRun(run, names=names, rows=rows, chosen=[(w.start, 1) for w in arrived], control=control, lacking=lacking)
     records, typed = logs.extractions(run.settings, spec.name), layer == "silver"

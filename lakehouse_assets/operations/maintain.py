@@ -45,7 +45,7 @@ class Maintained:
 def maintain(run: Run) -> list[Maintained]:
     """See to bronze, silver, quarantine, baseline and logs of a table. What a killed run left is finished first."""
     with completed_before(run):
-        closed_ids = {"quarantine": closed(logs.decisions(run.settings, run.table), run.spec, run.clock())}
+        closed_ids = {"quarantine": closed_decisions(logs.decisions(run.settings, run.table), run.spec, run.clock())}
         paths = {layer: _real(run.path(layer)) for layer in LAYERS}
         maintained = [_maintain(run, n, path, closed_ids.get(n, [])) for n, path in paths.items() if delta.exists(path)]
         compact_logs(run)
@@ -121,7 +121,7 @@ def _files(path: str) -> int:
     return delta.row_counts(path).num_rows
 
 
-def closed(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
+def closed_decisions(log: Sequence[Decision], spec: TableSpec, now: datetime) -> list[str]:
     """Ids of the decisions whose quarantined rows may be deleted. Nothing of them is quarantined now, and silver does not
     leave them out any more. They were closed longer ago than the table's `quarantine_days`. An earlier extraction with
     published rows needs them.

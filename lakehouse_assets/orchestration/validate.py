@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.sharing import Keys
 from lakehouse_assets.contracts.source import FilesSource
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.naming import any_of, first_of
-from lakehouse_assets.decisions.personal import has_no_header, numbered
+from lakehouse_assets.decisions.personal import has_no_header, numbered_names
 from lakehouse_assets.errors import EnvironmentMissing, SourceError
 from lakehouse_assets.orchestration.assets.written_table import WrittenTable
 from lakehouse_assets.pipeline.table_source import source_of
@@ -126,7 +126,7 @@ def _column_findings(
     earlier: dict[str, Window] | None = None
     shown = columns
     if spec.pii_columns and has_no_header(columns, spec.all_source_columns):
-        shown = numbered(columns)
+        shown = numbered_names(columns)
     for name in spec.columns:
         wanted = spec.source_columns(name)
         if not set(wanted) & set(columns):

@@ -85,7 +85,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait_seconds: float) -> Iterator[None]:
+def hold_folder(path: Path, wait_seconds: float) -> Iterator[None]:
     """Hold the folder for one making. Raises LockedError, or EnvironmentMissing for a folder that cannot be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)

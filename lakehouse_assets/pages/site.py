@@ -19,7 +19,7 @@ from pyarrow import ArrowException, fs
 
 from lakehouse_assets.errors import EnvironmentMissing, EvidenceError, LakehouseError
 from lakehouse_assets.pages.declared import Project
-from lakehouse_assets.pages.folder import PagesFolder, locked
+from lakehouse_assets.pages.folder import PagesFolder, hold_folder
 from lakehouse_assets.pages.names import table_path
 from lakehouse_assets.pages.overview import overview
 from lakehouse_assets.pages.reading import UNREADABLE, LogSnapshot
@@ -61,7 +61,7 @@ def make_site(
     """
     _require_lake(settings)
     shared = shared_files()
-    with locked(settings.site, wait_seconds):
+    with hold_folder(settings.site, wait_seconds):
         making = _Making(settings, PagesFolder.open(settings.site), windows, clock())
         with paused_collector():  # `_make_table` collects after every ten tables
             return making.run(seconds, shared)

@@ -80,7 +80,7 @@ def _compare(settings: Settings, table: str, *, drift: bool) -> list[Finding]:
 def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool = False) -> None:
     """Raise EvidenceError if the table's evidence is damaged, except in layers that the caller is about to mend. Call it under
     the table's lock, before a write. Leftovers of a killed process are no damage. Profiles that the decisions contain are
-    restored to the baseline. ``written``: as `damaged` has it.
+    restored to the baseline. ``written``: as `damage_error` has it.
     """
     findings = findings_of(run.settings, run.spec)
     if any(finding.layer == "baseline" for finding in findings) and restore_profiles(run):
@@ -88,10 +88,10 @@ def refuse_damaged(run: Run, mending: Collection[Layer] = (), *, written: bool =
     if findings:
         run.alarm(findings)
     if stopping := [finding for finding in findings if finding.stops and finding.layer not in mending]:
-        raise damaged(stopping, written=written)
+        raise damage_error(stopping, written=written)
 
 
-def damaged(findings: Sequence[Finding], *, written: bool = False) -> EvidenceError:
+def damage_error(findings: Sequence[Finding], *, written: bool = False) -> EvidenceError:
     """The error of these findings, all of one table. ``written``: after this run has written."""
     table = findings[0].table
     then = "and nothing was changed"
@@ -107,7 +107,7 @@ def count_silver_rows(run: Run) -> int | None:
     record, measured = measure_silver_evidence(run.settings, run.table)
     if findings := list(compare_silver(run.table, record, measured)):
         run.alarm(findings)
-        raise damaged(findings, written=True)
+        raise damage_error(findings, written=True)
     return measured.tables["silver"].rows
 
 
@@ -123,7 +123,7 @@ def refuse_other_rows(run: Run, records: Sequence[ExtractionRecord], numbers: Ma
     ]
     if findings:
         run.alarm(findings)
-        raise damaged(findings)
+        raise damage_error(findings)
 
 
 def refuse_damaged_inputs(settings: Settings, inputs: Collection[str]) -> None:
@@ -138,7 +138,7 @@ def refuse_damaged_table(settings: Settings, table: str, unread: Collection[Laye
     """Raise EvidenceError if a table that another one reads is damaged, except in layers that are not read."""
     findings = _findings(settings, table, drift=False)
     if stopping := [finding for finding in findings if finding.stops and finding.layer not in unread]:
-        raise damaged(stopping)
+        raise damage_error(stopping)
 
 
 def gold_lies_whole(settings: Settings, table: str) -> bool:

@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.decision import ExtractionRecord
 from lakehouse_assets.contracts.source import safe_name
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
-from lakehouse_assets.decisions.personal import has_no_header, numbered
+from lakehouse_assets.decisions.personal import has_no_header, numbered_names
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.table_source import only_in_bronze, recorded_positions
 from lakehouse_assets.sources import Extraction
@@ -117,4 +117,4 @@ def _recordable(spec: TableSpec, record: ExtractionRecord) -> ExtractionRecord:
     declared = [safe_name(source) for source in spec.all_source_columns]
     if not spec.pii_columns or not has_no_header(record.columns, declared):
         return record
-    return replace(record, columns=numbered(record.columns), lacking=(), types={}, respelled={})
+    return replace(record, columns=numbered_names(record.columns), lacking=(), types={}, respelled={})

@@ -253,7 +253,7 @@ COMPLETING: tuple[Step, ...] = (recover, results)
 
 
 @contextmanager
-def locked(run: Run | GoldRun) -> Iterator[None]:
+def hold_lock(run: Run | GoldRun) -> Iterator[None]:
     """Hold the table's lock; at the end, also after an error, remove its staging: that has whole rows."""
     with table_lock(run.settings, run.table):
         try:

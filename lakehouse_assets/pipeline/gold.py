@@ -26,9 +26,9 @@ from lakehouse_assets.measures.batches import Broken
 from lakehouse_assets.measures.stage import declared_rules, quarantine_reasons
 from lakehouse_assets.pipeline.evidence import gold_lies_whole, refuse_damaged_inputs
 from lakehouse_assets.pipeline.few_rows import steps_over
-from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Step, Target, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gate import PASS, RECOVERING, Step, Target, hold_lock, recover, results, run_steps
 from lakehouse_assets.pipeline.gold_inputs import GoldInputs, input_path, inputs_now, require_inputs
-from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, selects, shape_of, yielded
+from lakehouse_assets.pipeline.gold_rows import Shape, Values, changed_parts, selected_columns, selects, shape_of
 from lakehouse_assets.pipeline.run import GoldRun
 from lakehouse_assets.pipeline.staging import stage_gold, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
@@ -178,7 +178,7 @@ class GoldTarget(Target[GoldRun]):
         (decision,) = decisions
         rows = self.staged.where(~F.col("_clean")) if decision.accepted else self.staged
         # As text: rows of last year's SQL lie beside those of today's.
-        row = as_json(F.struct(*[identifier(c) for c in yielded(self.staged)])).alias("row")
+        row = as_json(F.struct(*[identifier(c) for c in selected_columns(self.staged)])).alias("row")
         return rows.select(F.lit(decision.decision_id).alias("decision_id"), row, quarantine_reasons())
 
     def write(self) -> int | None:
@@ -224,7 +224,7 @@ class GoldPublished:
 
 def publish_gold(run: GoldRun) -> GoldPublished:
     """Bring a gold table up to its inputs, if these or its rules changed. Raises RefusedError if an input is unpublished."""
-    with locked(run):
+    with hold_lock(run):
         refuse_damaged_inputs(run.settings, inputs_of(run.spec, run.query))
         is_whole = gold_lies_whole(run.settings, run.table)
         table = GoldTarget(run, at=run.clock(), number=0)

@@ -106,7 +106,7 @@ class Shape:
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows as they are written."""
-        has = yielded(rows)
+        has = selected_columns(rows)
         return rows.select(*[self._cell(name, kind, has) for name, kind in self.columns.items()])
 
     def _cell(self, name: str, kind: SparkType, has: Mapping[str, SparkType]) -> Column:
@@ -135,7 +135,7 @@ def _shaped(value: Column, has: SparkType, wants: SparkType) -> Column:
     return value.cast(sql_type(wants))
 
 
-def yielded(rows: DataFrame) -> dict[str, SparkType]:
+def selected_columns(rows: DataFrame) -> dict[str, SparkType]:
     """The columns of the SQL among those of a staging."""
     fields = rows.schema.jsonValue()["fields"]
     return {
@@ -147,7 +147,7 @@ def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
     """Return the outcome for rows with a date or moment outside the years 1 to 9999, by column. Python's readers, deltalake
     and pyarrow among them, could not open the table. Nothing without such rows.
     """
-    by_column = {name: inside_calendar(kind, identifier(name)) for name, kind in yielded(rows).items()}
+    by_column = {name: inside_calendar(kind, identifier(name)) for name, kind in selected_columns(rows).items()}
     conditions = {name: inside for name, inside in by_column.items() if inside is not None}
     if not conditions:
         return []
@@ -162,7 +162,7 @@ def _calendar_outcomes(rows: DataFrame) -> list[Outcome]:
 
 def shape_of(run: GoldRun, rows: DataFrame, log: Sequence[Decision]) -> Shape:
     """Return the shape in which these rows are written: the table's own, unless someone changed the SQL or its types."""
-    has = yielded(rows)
+    has = selected_columns(rows)
     last = max((d.number for d in log if d.accepted and d.applied_at), default=None)
     if last is None or not delta.exists(run.published_path):
         return Shape(has)

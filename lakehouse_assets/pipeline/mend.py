@@ -12,7 +12,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.evidence.findings import DRIFT_LAYERS
 from lakehouse_assets.decisions.reading import read_otherwise
 from lakehouse_assets.decisions.schema import evolution
-from lakehouse_assets.pipeline.evidence import TABLES, damaged, findings_of, refuse_damaged, restore_profiles
+from lakehouse_assets.pipeline.evidence import TABLES, damage_error, findings_of, refuse_damaged, restore_profiles
 from lakehouse_assets.pipeline.extract import bronze_rows, write_bronze
 from lakehouse_assets.pipeline.gate import quarantine, stage
 from lakehouse_assets.pipeline.run import Run
@@ -63,7 +63,7 @@ def mend_silver(run: Run) -> bool:
     findings = findings_of(run.settings, run.spec)
     if other := [finding for finding in findings if finding.stops and finding.layer != "silver"]:
         run.alarm(findings)
-        raise damaged(other)
+        raise damage_error(other)
     if not any(finding.layer == "silver" for finding in findings):
         return False
     path = run.path("silver")

@@ -15,7 +15,7 @@ from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.decisions.schema import evolution
 from lakehouse_assets.pipeline.evidence import refuse_damaged
-from lakehouse_assets.pipeline.gate import COMPLETING, JUDGING, PUBLISHING, locked, recover, results, run_steps
+from lakehouse_assets.pipeline.gate import COMPLETING, JUDGING, PUBLISHING, hold_lock, recover, results, run_steps
 from lakehouse_assets.pipeline.run import Run
 from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
@@ -36,7 +36,7 @@ def completed_before(run: Run) -> Iterator[None]:
     """Hold the table's lock for a person's operation, and complete what a killed run left: unapplied decisions, check results,
     staged files. So an operation that is refused or done already leaves nothing unfinished either.
     """
-    with locked(run):
+    with hold_lock(run):
         run_steps(SilverTarget(run), COMPLETING)
         yield
 
@@ -45,7 +45,7 @@ def publish(run: Run, windows: Sequence[Window], unread: Collection[datetime] = 
     """Run the gate for these windows' undecided extractions. Decided windows stay as they are, and so do those that are to be
     read again before they are judged (``unread``, their starts).
     """
-    with locked(run):
+    with hold_lock(run):
         table = SilverTarget(run)
         run_steps(table, (recover,))
         if delta.exists(run.path("silver")):

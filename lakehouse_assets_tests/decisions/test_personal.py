@@ -21,8 +21,8 @@ PII = {"email", "born"}
     ],
 )
 def test_only_the_condition_of_an_error_stays(text, shown):
-    assert personal.masked(text) == shown
-    assert personal.masked(shown) == shown
+    assert personal.mask_text(text) == shown
+    assert personal.mask_text(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_one_such_reason_is_enough():
 )
 def test_a_batch_without_a_header(columns, none):
     assert personal.has_no_header(columns, ["email", "amount"]) is none
-    assert personal.numbered(["ann", "5"]) == ("unnamed_1", "unnamed_2")
+    assert personal.numbered_names(["ann", "5"]) == ("unnamed_1", "unnamed_2")

@@ -7,7 +7,7 @@ import pytest
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.numbers import BatchNumbers
-from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, superseded
+from lakehouse_assets.decisions.supersession import Replaced, supersede_outcome, supersession_records
 from lakehouse_assets_tests.logbook import decided
 from lakehouse_assets_tests.support import readings
 
@@ -103,14 +103,14 @@ def test_a_withdrawn_extraction_publishes_nothing_and_still_supersedes():
 
 def test_supersession_records_name_remaining_rows_and_follow_their_changes():
     first, second = extraction(1, 1), extraction(2, 2, quarantined=1)
-    (record,) = superseded([first], second, Replaced(5, 0, {1: 1}))
+    (record,) = supersession_records([first], second, Replaced(5, 0, {1: 1}))
     assert (record.counts, record.superseded_by) == (Counts(5, 1, 4, 0, 0), second.decision_id)
     decisions = [first, second, record]
     live = ledger.live_decisions(decisions)
     assert list(live.accepted) == [second.batch]
     assert {d.batch for d in live.publishing.values()} == {first.batch, second.batch}
     third = extraction(3, 3)
-    again = superseded(ledger.earlier(third, decisions), third, Replaced(5, 0, {}))
+    again = supersession_records(ledger.earlier(third, decisions), third, Replaced(5, 0, {}))
     assert [(d.extraction_seq, d.counts.rows_published, d.counts.rows_superseded) for d in again] == [(1, 0, 5), (2, 0, 5)]
     assert ledger.live_decisions([*decisions, third, *again]).chains == {}
-    assert superseded(ledger.earlier(third, [*decisions, third, *again]), third, None) == []
+    assert supersession_records(ledger.earlier(third, [*decisions, third, *again]), third, None) == []

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.errors import SourceError
-from lakehouse_assets.guards.catalog import located, located_by_log
+from lakehouse_assets.guards.catalog import located_by_log, with_table_path
 from lakehouse_assets.guards.observed_table import GuardState, observe
 from lakehouse_assets_tests.guards.guarded_orders import ForeignOrders, judge, orders_guard, verdicts
 
@@ -36,7 +36,7 @@ def test_a_table_of_a_catalog_is_judged_and_published_by_name(spark, settings, t
         assert sorted(row.id for row in spark.table("shop.clean").collect()) == [1, 2]
         spark.sql("CREATE TABLE shop.files (id bigint) USING parquet")
         with pytest.raises(SourceError, match="table of parquet, and not of Delta"):
-            located(orders_guard("", table="shop.files"), spark)
+            with_table_path(orders_guard("", table="shop.files"), spark)
     finally:
         spark.sql("DROP SCHEMA shop CASCADE")
 
@@ -53,7 +53,7 @@ def test_an_unknown_name_and_an_unreachable_catalog_are_errors_of_this_guard(nam
     spark.conf.set("spark.sql.catalog.far", "org.example.NoSuchCatalog")
     try:
         with pytest.raises(SourceError, match=f"orders: table: {name}: {text}"):
-            located(orders_guard("", table=name), spark)
+            with_table_path(orders_guard("", table=name), spark)
     finally:
         spark.conf.unset("spark.sql.catalog.far")
 
@@ -72,7 +72,7 @@ def test_the_same_of_a_table_that_should_be_of_iceberg(name, text, spark):
     spark.sql("CREATE TABLE plain_orders (id bigint) USING parquet")
     try:
         with pytest.raises(SourceError, match=f"orders: table: {name}: {text}"):
-            located(orders_guard("", table=name, format="iceberg"), spark)
+            with_table_path(orders_guard("", table=name, format="iceberg"), spark)
     finally:
         spark.conf.unset("spark.sql.catalog.far")
         spark.sql("DROP TABLE plain_orders")

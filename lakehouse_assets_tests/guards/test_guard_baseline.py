@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.guards.run import locked
+from lakehouse_assets.guards.run import hold_lock
 from lakehouse_assets.guards.seed import seed_guard, seed_windows
 from lakehouse_assets.operations import baseline_request
 from lakehouse_assets.operations.baseline import read_baseline_version
@@ -28,25 +28,25 @@ def test_a_guard_s_baseline_is_pinned_and_reset_once(spark, settings, tmp_path):
     guard = orders_guard(tmp_path / "theirs", drift={"features": ["amount"]})
     table.append((1, 10.0, "DE"))
     with pytest.raises(RefusedError, match="nothing to pin"):
-        baseline_request.pin(guard_run(spark, settings, guard), locked, **REQUEST)
+        baseline_request.pin(guard_run(spark, settings, guard), hold_lock, **REQUEST)
     judge(spark, settings, guard)
     table.append((2, 20.0, "DE"))
     judge(spark, settings, guard)
     run = guard_run(spark, settings, guard)
-    events = [baseline_request.pin(run, locked, **REQUEST) for _ in range(2)]
+    events = [baseline_request.pin(run, hold_lock, **REQUEST) for _ in range(2)]
     assert events[0] == events[1]
     assert events[0].extra["windows"] == 2
     assert read_baseline_version(settings, guard, None).state.baseline.pinned
     # The reset comes after a decision on a whole table, and holds for the next appended version.
     table.run("UPDATE {T} SET amount = 21 WHERE id = 2")
     judge(spark, settings, guard)
-    assert baseline_request.forget(guard_run(spark, settings, guard), locked, **REQUEST).kind == "reset"
+    assert baseline_request.forget(guard_run(spark, settings, guard), hold_lock, **REQUEST).kind == "reset"
     table.append((3, 30.0, "DE"))
     judge(spark, settings, guard)
     assert windows_known(settings) == [0, 1, 0, 0]
     current = read_baseline_version(settings, guard, None)
     assert ([event.kind for event in current.events], len(current.entries)) == (["pin", "reset"], 1)
-    baseline_request.unpin(guard_run(spark, settings, guard), locked, **REQUEST)
+    baseline_request.unpin(guard_run(spark, settings, guard), hold_lock, **REQUEST)
     assert not read_baseline_version(settings, guard, None).state.baseline.pinned
 
 

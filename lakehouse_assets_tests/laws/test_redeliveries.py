@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.operations.maintain import closed, maintain
+from lakehouse_assets.operations.maintain import closed_decisions, maintain
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.operations.release import discard, rejudge, release
 from lakehouse_assets.operations.replay import replay
@@ -260,7 +260,7 @@ def test_maintenance_keeps_the_bronze_of_published_rows(spark, settings):
     land(settings, 1, rows(1, {"a": 10, "b": 999, "c": 5, "d": 999}))
     heal(spark, settings, [1], spec)
     later = replace(runner(spark, settings, spec), clock=lambda: datetime(2024, 7, 1, tzinfo=UTC))
-    assert closed(logs.decisions(settings, "readings"), spec, later.clock()) == []
+    assert closed_decisions(logs.decisions(settings, "readings"), spec, later.clock()) == []
     maintain(later)
     assert Path(settings.path("quarantine", "readings")).exists()
     assert values(settings) == {"a": 10.0, "b": 2.0, "c": 5.0}

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse_assets.contracts.decision import Counts
 from lakehouse_assets.errors import EnvironmentMissing, LockedError, RefusedError
-from lakehouse_assets.pages.folder import locked
+from lakehouse_assets.pages.folder import hold_folder
 from lakehouse_assets.pages.names import check_path, slug, table_path
 from lakehouse_assets.pages.reading import LogSnapshot
 from lakehouse_assets.pages.site import make_site
@@ -355,7 +355,7 @@ def test_a_folder_with_other_files_is_refused_and_so_is_a_second_process(setting
         make(settings)
     assert (settings.site / "index.html").read_text() == "mine"
     (settings.site / "index.html").unlink()
-    with locked(settings.site, 1), pytest.raises(LockedError, match="another process"):
+    with hold_folder(settings.site, 1), pytest.raises(LockedError, match="another process"):
         make(settings, wait_seconds=0.1)
 
 

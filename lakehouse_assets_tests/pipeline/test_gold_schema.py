@@ -10,7 +10,7 @@ import pytest
 from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.gold_rules import silver_schemas
 from lakehouse_assets.contracts.lineage import read_gold
-from lakehouse_assets.decisions.schema.gate import rejected
+from lakehouse_assets.decisions.schema.gate import is_rejected
 from lakehouse_assets.pipeline import gold as gold_module
 from lakehouse_assets.pipeline.gold import publish_gold
 from lakehouse_assets.pipeline.run import GoldRun
@@ -74,7 +74,7 @@ def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):
     quarantined = gold.publish()
     assert (quarantined.verdict, [r.check for r in quarantined.reasons]) == ("quarantined", ["schema_matches_contract"])
     assert "note: no column → string" in quarantined.reasons[0].message
-    assert not rejected(quarantined)
+    assert not is_rejected(quarantined)
     assert gold.table() == ({"sensor": "string", "value": "int"}, [{"sensor": "a", "value": 1}])
     assert gold.publish(new_columns="ignore").verdict == "published"
     assert gold.table()[1] == [{"sensor": "a", "value": 2}]
@@ -88,7 +88,7 @@ def test_an_undeclared_column_is_quarantined_unless_evolve_allows_it(gold):
 @pytest.mark.exhaustive(seconds=10)
 def test_types_and_columns_that_vanish(gold):
     gold.silver("'a' AS sensor, 5000000000 AS value")
-    assert rejected(gold.publish(type_changes="reject"))
+    assert is_rejected(gold.publish(type_changes="reject"))
     assert gold.publish().verdict == "quarantined"
     gold.publish(type_changes="widen")
     assert gold.table() == ({"sensor": "string", "value": "bigint"}, [{"sensor": "a", "value": 5_000_000_000}])

@@ -45,6 +45,6 @@ def gold_log(*decisions: tuple[str, bool]):
 def test_rows_are_compared_with_a_table_that_the_same_sql_wrote(monkeypatch, decisions, is_compared):
     table = SimpleNamespace(exists=lambda _: True, schema_types=lambda _: [("day", "date"), ("n", "string")])
     monkeypatch.setattr(gold_rows, "delta", table)
-    monkeypatch.setattr(gold_rows, "yielded", lambda _: {"day": parse_type("date"), "n": parse_type("bigint")})
+    monkeypatch.setattr(gold_rows, "selected_columns", lambda _: {"day": parse_type("date"), "n": parse_type("bigint")})
     comparison = shape_of(RUN, None, gold_log(*decisions)).comparison
     assert (comparison is not None) == is_compared

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.schema.gate import differences_of, rejected
+from lakehouse_assets.decisions.schema.gate import differences_of, is_rejected
 from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.operations.rebuild import plan_of, rebuild
 from lakehouse_assets.operations.release import release
@@ -123,7 +123,7 @@ def test_widen_accepts_a_wider_type_and_quarantines_any_other(spark, settings):
     [difference] = differences_of(published.current[window(4)])
     assert (difference["promised"], difference["arrived"], difference["outcome"]) == ("bigint", "string", "quarantined")
     assert "declare the new type" in difference["advice"]
-    assert not rejected(published.current[window(4)])
+    assert not is_rejected(published.current[window(4)])
     assert_rebuilds(spark, settings, spec, replayed=[2, 4])
 
 
@@ -179,7 +179,7 @@ def test_a_rejected_batch_stays_complete_and_is_released_under_a_new_contract(sp
     land_typed(settings, 5, Value=[5], more=pa.array(["m"]))
     published = heal(spark, settings, range(1, 6), spec)
     assert verdicts(published) == {1: "published", **dict.fromkeys((2, 3, 4, 5), "quarantined")}
-    assert {w.start.day for w, d in published.current.items() if rejected(d)} == ({2, 3, 4, 5} if fails else {5})
+    assert {w.start.day for w, d in published.current.items() if is_rejected(d)} == ({2, 3, 4, 5} if fails else {5})
     checks = {w.start.day: [r.check for r in d.reasons if r.effect == "batch"] for w, d in published.current.items()}
     assert checks == {
         1: [], 2: ["new_columns"], 3: ["source_columns"], 4: ["source_types", "supersede"], 5: ["source_names"],
@@ -213,7 +213,7 @@ def test_text_that_cannot_be_cast_quarantines_its_window_in_mode_reject(spark, s
     land(settings, 2, ["a,2,1,2024-01-02T00:00:00Z"])
     published = heal(spark, settings, [1, 2], readings(schema={"type_changes": "reject"}))
     assert verdicts(published) == {1: "quarantined", 2: "published"}
-    assert rejected(published.current[window(1)])
+    assert is_rejected(published.current[window(1)])
     assert "value is text, 1 no double, promised double" in str(published.current[window(1)].reasons)
 
 

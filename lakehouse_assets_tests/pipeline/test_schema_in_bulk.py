@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.schema.gate import differences_of, rejected
+from lakehouse_assets.decisions.schema.gate import differences_of, is_rejected
 from lakehouse_assets.operations.rebuild import rebuild
 from lakehouse_assets.storage import delta
 from lakehouse_assets_tests.chaos.changes import check_changes
@@ -95,7 +95,7 @@ def test_the_matrix_through_the_gate(spark, settings, mode):
         assert failed_checks[1000 + index] == {f"cast_c{index}"}, CASES[index]
     if left:
         assert current[window(3)].verdict == "quarantined"
-        assert rejected(current[window(3)]) == (mode == "reject")
+        assert is_rejected(current[window(3)]) == (mode == "reject")
         differing = {d["column"]: d["outcome"] for d in differences_of(current[window(3)]) if d["kind"] == "type"}
         assert differing == {f"c{index}": fates[index] for index in left}
     if mode == "widen":

@@ -15,7 +15,7 @@ from lakehouse_assets.checks.base import CheckContext, Judgement
 from lakehouse_assets.checks.families import BatchCheck
 from lakehouse_assets.checks.judgements import ROUNDING
 from lakehouse_assets.checks.parameters import Aggregate
-from lakehouse_assets.checks.sql.over_no_rows import COUNTS, over_no_rows, unfiltered
+from lakehouse_assets.checks.sql.over_no_rows import COUNTS, over_no_rows, strip_filter
 from lakehouse_assets.checks.sql.text import columns_of, parse_aggregate
 
 
@@ -56,7 +56,7 @@ class ControlTotal(BatchCheck):
 
     @property
     def _counts(self) -> bool:
-        return isinstance(unfiltered(self._tree), COUNTS)
+        return isinstance(strip_filter(self._tree), COUNTS)
 
     def metrics(self, context: CheckContext) -> dict[str, str]:
         return {"own": f"CAST({self._tree.sql(dialect='spark')} AS DOUBLE)"}
@@ -76,7 +76,7 @@ class ControlTotal(BatchCheck):
         return Judgement.of(observed, "" if self._equal(own, source) else problem)
 
     def _equal(self, own: float | None, source: float | None) -> bool:
-        if isinstance(unfiltered(self._tree), exp.Sum):
+        if isinstance(strip_filter(self._tree), exp.Sum):
             # A source may call the sum of no values nothing, or 0.
             own, source = own or 0.0, source or 0.0
         if own is None or source is None:

@@ -108,11 +108,11 @@ def refuse_adjacent_strings(tokens: Sequence[Any], text: str, what: str) -> None
     """Refuse a doubled quote: 'it''s' is it's for Spark, and its for sqlglot, which writes the SQL that runs."""
     for one, two in pairwise(tokens):
         if one.token_type == two.token_type == TokenType.STRING:
-            why = f"two strings side by side in {quoted(text)}: a quote within a string is written \\'"
+            why = f"two strings side by side in {quote_text(text)}: a quote within a string is written \\'"
             raise UnfitError(f"{what}: {why}", one.line)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return the text for a message; of a long one, its beginning."""
     return repr(text if len(text) <= 200 else text[:200] + "…")
 
@@ -121,37 +121,37 @@ def _refused(node: exp.Expr, text: str) -> str | None:
     """Return why this part is refused; None if it is not."""
     for construct, name in CONSTRUCTS.items():
         if isinstance(node, construct):
-            return f"{name} is not allowed in {quoted(text)}"
+            return f"{name} is not allowed in {quote_text(text)}"
     if isinstance(node, exp.PropertyEQ) and not isinstance(node.parent, exp.Struct):
-        return f"an assignment is not allowed in {quoted(text)}"
+        return f"an assignment is not allowed in {quote_text(text)}"
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in CLOCKS:
-        return f"{node.name} is not allowed in {quoted(text)}: it gives another answer each time"
+        return f"{node.name} is not allowed in {quote_text(text)}: it gives another answer each time"
     # Anywhere: Spark casts it implicitly when it compares it with a time.
     if isinstance(node, exp.Literal) and node.is_string and MOVING.fullmatch(node.name):
-        return f"{node.name!r} is not allowed in {quoted(text)}: as a time it gives another answer each time"
+        return f"{node.name!r} is not allowed in {quote_text(text)}: as a time it gives another answer each time"
     if _is_folded_text(node):
         clock = "Spark could make a time of the clock of it; write out the text that it is"
-        return f"{node.sql(dialect='spark')} in {quoted(text)}: {clock}"
+        return f"{node.sql(dialect='spark')} in {quote_text(text)}: {clock}"
     if why := _unfit_pattern(node, text):
         return why
     if isinstance(node, NONDETERMINISTIC):
-        return f"{node.sql(dialect='spark')} is not allowed in {quoted(text)}: it gives another answer each time"
+        return f"{node.sql(dialect='spark')} is not allowed in {quote_text(text)}: it gives another answer each time"
     if isinstance(node, exp.Func):
         return _unfit_function(node, text)
     writes = exp.Command | exp.DDL | exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Into
     if isinstance(node, writes) and not isinstance(node, exp.Query):
-        return f"only reading is allowed in {quoted(text)}"
+        return f"only reading is allowed in {quote_text(text)}"
     return None
 
 
 def _unfit_function(node: exp.Func, text: str) -> str | None:
     name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
     if name in FORBIDDEN:
-        return f"the function {name} is not allowed in {quoted(text)}"
+        return f"the function {name} is not allowed in {quote_text(text)}"
     if unknown := unknown_function(node):
-        return f"Spark has no function {unknown} (in {quoted(text)}){suggestion(unknown)}"
+        return f"Spark has no function {unknown} (in {quote_text(text)}){suggestion(unknown)}"
     if why := size_problem(node):
-        return f"{node.sql(dialect='spark')} in {quoted(text)}: {why}"
+        return f"{node.sql(dialect='spark')} in {quote_text(text)}: {why}"
     return None
 
 
@@ -174,7 +174,7 @@ def _unfit_pattern(node: exp.Expr, text: str) -> str | None:
     for pattern in patterns_of(node):
         if not isinstance(pattern, exp.Literal | exp.RawString):
             way_out = " (contains, startswith and endswith take columns)" if likes else ""
-            return f"a regular expression must be written out, as a text, in {quoted(text)}{way_out}"
+            return f"a regular expression must be written out, as a text, in {quote_text(text)}{way_out}"
         if why := refusal(like_to_regex(pattern.name, like_escape(node)) if likes else pattern.name):
             return f"the pattern {pattern.name!r} {why}"
     return None

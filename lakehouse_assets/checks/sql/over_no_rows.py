@@ -61,7 +61,7 @@ def over_no_rows(tree: exp.Expr) -> float | None:
     return None if isinstance(value, Unknown) else value
 
 
-def unfiltered(tree: exp.Expr) -> exp.Expr:
+def strip_filter(tree: exp.Expr) -> exp.Expr:
     """Return an aggregate without the parentheses and the FILTER around it."""
     while isinstance(tree, exp.Paren | exp.Filter):
         tree = tree.this
@@ -69,7 +69,7 @@ def unfiltered(tree: exp.Expr) -> exp.Expr:
 
 
 def _value(tree: exp.Expr) -> Value:
-    bare = unfiltered(tree)
+    bare = strip_filter(tree)
     if isinstance(bare, (*COUNTS, exp.ApproxDistinct, exp.RegrCount)):
         return 0.0
     if isinstance(bare, (*NULL_AGGREGATES, exp.Null)):
@@ -176,7 +176,7 @@ def _rounded(value: float, digits: int) -> float:
 
 def _cast(tree: exp.Expr, kind: exp.DataType) -> Value:
     """Return the value if the type has exactly the same."""
-    bare = unfiltered(tree)
+    bare = strip_filter(tree)
     # A decimal literal, such as 0.5BD, is parsed as the cast of a text.
     is_number = isinstance(bare, exp.Literal) and bare.is_string and NUMBER.fullmatch(bare.name)
     value = float(bare.name) if is_number else _value(bare)

@@ -14,7 +14,7 @@ from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from lakehouse_assets.checks.sql.bounds import limit_searched_texts
-from lakehouse_assets.checks.sql.guard import SUBSTITUTED, guard, quoted, refuse_adjacent_strings
+from lakehouse_assets.checks.sql.guard import SUBSTITUTED, guard, quote_text, refuse_adjacent_strings
 
 # Their answer depends on the order of the rows, which is undefined; that of the last three, where rows are equal.
 BY_ORDER = (
@@ -126,18 +126,18 @@ def parse_aggregate(text: str, what: str) -> exp.Expr:
     """Return one number of a group of rows, such as ``sum(x)``. Raises ValueError that names what is refused."""
     expression = _parse_one_expression(text, what)
     if expression.find(exp.Placeholder, exp.Subquery, exp.Select, exp.Exists, exp.Window):
-        raise ValueError(f"{what}: only aggregates of columns are allowed in {quoted(text)}")
+        raise ValueError(f"{what}: only aggregates of columns are allowed in {quote_text(text)}")
     if node := expression.find(*BY_ORDER):
-        raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {quoted(text)}")
+        raise ValueError(f"{what}: {node.sql(dialect='spark')} depends on the order of the rows, in {quote_text(text)}")
     if any(node.find_ancestor(exp.AggFunc) for node in expression.find_all(exp.AggFunc)):
-        raise ValueError(f"{what}: an aggregate of an aggregate has no meaning in {quoted(text)}")
+        raise ValueError(f"{what}: an aggregate of an aggregate has no meaning in {quote_text(text)}")
     if isinstance(expression, exp.Alias) or not expression.find(exp.AggFunc):
-        raise ValueError(f"{what}: {quoted(text)} is no aggregate, such as sum(x) or count(*)")
+        raise ValueError(f"{what}: {quote_text(text)} is no aggregate, such as sum(x) or count(*)")
     if any(node.find_ancestor(exp.Where) for node in expression.find_all(exp.AggFunc)):
-        raise ValueError(f"{what}: an aggregate within FILTER has no meaning in {quoted(text)}")
+        raise ValueError(f"{what}: an aggregate within FILTER has no meaning in {quote_text(text)}")
     bare = [c for c in expression.find_all(exp.Column) if not c.find_ancestor(exp.AggFunc, exp.Filter)]
     if bare:
-        raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {quoted(text)}")
+        raise ValueError(f"{what}: {bare[0].name} is outside of any aggregate in {quote_text(text)}")
     return limit_searched_texts(expression)
 
 
@@ -211,7 +211,7 @@ def _parse_one_expression(text: str, what: str) -> exp.Expr:
     tree = _parse("SELECT ", text, what)
     clauses = {name for name, value in tree.args.items() if value and name not in ("kind", "hint")}
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or clauses != {"expressions"}:
-        raise ValueError(f"{what}: {quoted(text)} is not one SQL expression")
+        raise ValueError(f"{what}: {quote_text(text)} is not one SQL expression")
     guard(tree.expressions[0], text, what)
     return tree.expressions[0]
 

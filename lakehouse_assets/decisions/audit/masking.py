@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse_assets.contracts.audit import AuditRecord, fits
-from lakehouse_assets.decisions.personal import MASKED, masked
+from lakehouse_assets.decisions.personal import MASKED, mask_text
 
 
 def personal_leaves(schema: Iterable[str], marked: Collection[str], patterns: Collection[str]) -> frozenset[str]:
@@ -27,10 +27,12 @@ def mask_record(record: AuditRecord, personal: Collection[str] | None) -> AuditR
 
     def mask(result: Mapping[str, Any]) -> dict[str, Any]:
         hidden = result["examples"] and (personal is None or not set(personal).isdisjoint(result["columns"]))
-        message = masked(result["message"]) if result["status"] == "exception" else result["message"]
+        message = mask_text(result["message"]) if result["status"] == "exception" else result["message"]
         return {**result, "examples": [MASKED] if hidden else result["examples"], "message": message}
 
-    shown = replace(record, results=tuple(map(mask, record.results)), error_message=masked(record.error_message or "") or None)
+    shown = replace(
+        record, results=tuple(map(mask, record.results)), error_message=mask_text(record.error_message or "") or None
+    )
     if personal is None or record.distribution_column in personal:
         return replace(shown, raw_data_distribution={}, sample_data_distribution={})
     return shown

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from lakehouse_assets.contracts import spark_types as types
 from lakehouse_assets.contracts.gold import GoldSchema
-from lakehouse_assets.contracts.spark_types import Array, Atom, Decimal, Map, SparkType, Struct, joined, reads_as, sql_type
+from lakehouse_assets.contracts.spark_types import Array, Atom, Decimal, Map, SparkType, Struct, join_types, reads_as, sql_type
 from lakehouse_assets.contracts.table_contract import SchemaPolicy
 
 Layer = Literal["bronze", "silver", "gold"]
@@ -103,7 +103,7 @@ class _Comparer:
             else:
                 self._add("new", path, "", _text(kind), self._outcome("new", self.policy.new_columns), of)
                 if self.policy.new_columns == "evolve" and self.layer != "bronze":
-                    result[name] = types.stored(kind) if kind else None
+                    result[name] = types.stored_type(kind) if kind else None
         arrived_names = {name.lower() for name in arrived}
         for name, kind in promised.items():
             if name.lower() not in arrived_names:
@@ -183,7 +183,7 @@ def widest(current: SparkType | None, recorded: SparkType | None) -> SparkType |
     """The type of a column after a decision that recorded another: the wider one; of two with nothing in common the current."""
     if current is None or recorded is None:
         return current or recorded
-    both = joined(current, recorded)
+    both = join_types(current, recorded)
     if both is None or isinstance(current, Struct | Array | Map) or reads_as(current, both):
         return both or current
     return current

@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.table import EffectiveTable
 from lakehouse_assets.contracts.table_contract import TableContract
 from lakehouse_assets.decisions.gate import Outcome
 from lakehouse_assets.decisions.naming import any_of, first_of
-from lakehouse_assets.decisions.personal import numbered
+from lakehouse_assets.decisions.personal import numbered_names
 from lakehouse_assets.decisions.schema.comparison import KEYS, QUARANTINING, Difference, advice
 from lakehouse_assets.decisions.schema.comparison import Outcome as Fate
 from lakehouse_assets.decisions.schema.evolution import Plan, bronze_name
@@ -72,7 +72,7 @@ def differences_of(decision: Decision) -> list[dict[str, Any]]:
     return [each for check in decision.checks for each in check.get("observed", {}).get("differences", ())]
 
 
-def rejected(decision: Decision) -> bool:
+def is_rejected(decision: Decision) -> bool:
     """Whether a difference that must fail the materialization quarantines the batch."""
     return not decision.accepted and any(
         check.get("observed", {}).get("rejected") and check["effect"] == "batch" for check in decision.checks
@@ -81,10 +81,10 @@ def rejected(decision: Decision) -> bool:
 
 def lacking_columns(spec: TableContract, record: ExtractionRecord) -> list[str]:
     """Silver's columns whose source's column is in no file of the batch; none of a batch without rows."""
-    return without(spec, record.columns) if record.rows else []
+    return columns_not_among(spec, record.columns) if record.rows else []
 
 
-def without(spec: TableContract, columns: Collection[str]) -> list[str]:
+def columns_not_among(spec: TableContract, columns: Collection[str]) -> list[str]:
     """Silver's columns whose source's column is not among these (safe names); none if there are none at all."""
     arrived_names = {name.lower() for name in columns}
     if not arrived_names:
@@ -166,7 +166,7 @@ def _likely_cause(spec: TableContract, record: ExtractionRecord) -> str:
     """Return what may be wrong about a file that has none of the columns; empty where it is not known."""
     if not isinstance(spec.source, FilesSource) or spec.source.format != "csv" or len(record.columns) != 1:
         return ""
-    if record.columns == numbered(record.columns):
+    if record.columns == numbered_names(record.columns):
         return "It has one column: is `source.delimiter` right?"  # the header may have personal values
     [only] = map(source_name, record.columns)
     signs = [json.dumps(sign) for sign in SEPARATORS if sign in only and sign != spec.source.delimiter]  # as in YAML

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lakehouse_assets.contracts.declarations import DeclarationChange
-from lakehouse_assets.contracts.spark_types import joined, parse_type
+from lakehouse_assets.contracts.spark_types import join_types, parse_type
 from lakehouse_assets.decisions.schema.comparison import delta_widens
 
 Columns = Sequence[tuple[str, str]]
@@ -121,7 +121,7 @@ def _rename(old: str, new: str, has: Mapping[str, str], wants: Mapping[str, str]
 
 def _retyped(name: str, old: str, new: str) -> Step:
     was, becomes = parse_type(old), parse_type(new)
-    if delta_widens(was, becomes) or joined(was, becomes) == becomes:
+    if delta_widens(was, becomes) or join_types(was, becomes) == becomes:
         why = "rewritten: with Delta's type widening, readers without Spark could not open the table"
         return Step("widen", name, old, new, True, True, why)
     why = f"a value that is no {new} becomes NULL; judge its window again (`lakehouse run --rejudge`) to hold its row"

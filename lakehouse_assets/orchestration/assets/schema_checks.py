@@ -15,7 +15,7 @@ from lakehouse_assets.contracts.gold import GoldSpec
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.schema.comparison import QUARANTINING
-from lakehouse_assets.decisions.schema.gate import differences_of, rejected
+from lakehouse_assets.decisions.schema.gate import differences_of, is_rejected
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.step_boundary import masked_check
 from lakehouse_assets.queries.schema_history import read_schema_history
@@ -59,7 +59,7 @@ def rejected_windows(spec: TableSpec, settings: Settings, current: Mapping[Windo
         return {}
     keys = {decision.decision_id: window.key for window, decision in current.items()}
     decisions = logs.decisions(settings, spec.name, checks=True)
-    return {keys[d.decision_id]: d for d in decisions if d.decision_id in keys and d.superseded_by is None and rejected(d)}
+    return {keys[d.decision_id]: d for d in decisions if d.decision_id in keys and d.superseded_by is None and is_rejected(d)}
 
 
 def schema_failure(name: str, by_window: Mapping[str, Decision]) -> dg.Failure:

@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.gold_rules import inputs_of, personal_columns, r
 from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.contracts.table import TableSpec
-from lakehouse_assets.decisions.schema.gate import rejected
+from lakehouse_assets.decisions.schema.gate import is_rejected
 from lakehouse_assets.orchestration.asset_keys import asset_key, input_key
 from lakehouse_assets.orchestration.assets import checks, schema_checks
 from lakehouse_assets.orchestration.assets import metadata as show
@@ -93,13 +93,13 @@ def _gold(spec: TableSpec, gold: GoldSpec, query: GoldQuery, settings: Settings,
     def derive(context: dg.AssetExecutionContext) -> Iterator[Any]:
         values = run_values(settings, name, context)
         published = publish_gold(GoldRun(spec=gold, query=query, pii=pii, reads_personal=is_personal, **values))
-        is_rejected = rejected(published.judged)
-        if not is_rejected:
+        fails = is_rejected(published.judged)
+        if not fails:
             yield dg.MaterializeResult(asset_key=asset_key(gold, name), metadata=_gold_metadata(gold, settings, published))
         for result in checks.gold_check_results(gold, published, f"tables/{spec.name}/defs.yaml"):
             link = check_link(settings, name, str(result.check_name))
             yield result._replace(metadata={**result.metadata, **link}) if link else result
-        if is_rejected:
+        if fails:
             raise schema_checks.schema_failure(name, {"whole table": published.judged})
 
     return derive

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lakehouse_assets.contracts.document import Document, read_documents
 from lakehouse_assets.contracts.guarded_table import GuardSpec
 from lakehouse_assets.contracts.lineage import GoldQuery
-from lakehouse_assets.contracts.mistakes import Keys, dotted
+from lakehouse_assets.contracts.mistakes import Keys, join_keys
 from lakehouse_assets.contracts.references import circle, reference_mistakes
 from lakehouse_assets.contracts.sharing import Shared, resolve_attributes
 from lakehouse_assets.contracts.source_map import SourceMap, read_shared_files, shared_with_guards, table_mistakes
@@ -184,7 +184,7 @@ def _other_mistakes(file: Path, variables: Mapping[str, str]) -> list[str]:
 
 def _is_of_bad_date(line: str, document: Document) -> bool:
     """Whether a mistake is that of a key whose date does not exist."""
-    return any(line.startswith(f"{document.at(keys)}: {dotted(keys[1:])}: ") for keys in document.bad_dates)
+    return any(line.startswith(f"{document.at(keys)}: {join_keys(keys[1:])}: ") for keys in document.bad_dates)
 
 
 def _name_of(document: Document) -> str | None:

@@ -20,7 +20,7 @@ from lakehouse_assets.contracts.lineage import GoldQuery
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions.audit.verdict import format_percent
 from lakehouse_assets.decisions.naming import first_of
-from lakehouse_assets.guards.catalog import located
+from lakehouse_assets.guards.catalog import with_table_path
 from lakehouse_assets.guards.observed_table import table_path
 from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets.guard_assets import guarded_key
@@ -91,7 +91,7 @@ def marks_of(declared: Mapping[str, DeclaredTable]) -> dict[str, frozenset[str]]
 
 def _guarded(guard: GuardSpec, settings: Settings) -> DeclaredTable:
     def location(session: Callable[[], Any]) -> str:
-        return table_path(located(guard, session()) if guard.table else guard, settings)
+        return table_path(with_table_path(guard, session()) if guard.table else guard, settings)
 
     return DeclaredTable(tuple(guard.key), guard.pii_columns, guarded_key(guard).to_user_string(), location)
 

@@ -16,7 +16,7 @@ from lakehouse_assets.contracts.windows import Cadence
 from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.guards.guard_run import GuardRun
-from lakehouse_assets.guards.run import JudgedVersions, locked
+from lakehouse_assets.guards.run import JudgedVersions, hold_lock
 from lakehouse_assets.guards.seed import seed_guard
 from lakehouse_assets.guards.settlement import chosen_batch, settle_version
 from lakehouse_assets.operations import baseline_request
@@ -114,11 +114,11 @@ def _baseline_requests(settings: Settings, find_guard: Callable[[str], GuardSpec
     def pin_baseline(context: dg.OpExecutionContext, config: PinRequest) -> dict[str, Any]:
         """Pin a guard's current baseline as the one it must stay near; or remove the pin."""
         request = baseline_request.unpin if config.clear else baseline_request.pin
-        return dict(request(run_of(context, config), locked, by=config.by, because=config.because).details)
+        return dict(request(run_of(context, config), hold_lock, by=config.by, because=config.because).details)
 
     def reset_baseline(context: dg.OpExecutionContext, config: SignedRequest) -> dict[str, Any]:
         """Forget the versions of a guard's baseline; a pinned baseline stays."""
-        return dict(baseline_request.forget(run_of(context, config), locked, by=config.by, because=config.because).details)
+        return dict(baseline_request.forget(run_of(context, config), hold_lock, by=config.by, because=config.because).details)
 
     def seed_baseline(context: dg.OpExecutionContext, config: GuardSeedRequest) -> dict[str, Any]:
         """Learn a guard's baseline from an existing Delta table."""

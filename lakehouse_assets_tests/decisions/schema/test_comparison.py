@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse_assets.contracts.spark_types import common_type, joined, parse_type, sql_type, type_of_json
+from lakehouse_assets.contracts.spark_types import common_type, join_types, parse_type, sql_type, type_of_json
 from lakehouse_assets.contracts.table_contract import SchemaPolicy
 from lakehouse_assets.decisions.schema.comparison import compare
 from lakehouse_assets_tests.decisions.schema.cases import Case, cases
@@ -119,4 +119,4 @@ def test_types_of_several_files_are_joined_or_are_text():
     assert common_type(["int", "tinyint", "bigint"]) == "bigint"
     assert common_type(["int", "string"]) == "string"
     assert common_type(["struct<a: int>", "struct<b: date, a: bigint>"]) == "struct<a: bigint, b: date>"
-    assert joined(parse_type("struct<a: int>"), parse_type("struct<A: int>")) is None
+    assert join_types(parse_type("struct<a: int>"), parse_type("struct<A: int>")) is None

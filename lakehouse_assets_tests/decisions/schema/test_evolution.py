@@ -13,7 +13,7 @@ from lakehouse_assets.contracts.decision import Counts, ExtractionRecord
 from lakehouse_assets.contracts.lineage import read_gold
 from lakehouse_assets.contracts.references import readers_of
 from lakehouse_assets.decisions.schema.evolution import count_batches_together, effective_table, plan, staged_table
-from lakehouse_assets.decisions.schema.gate import schema_outcomes, without
+from lakehouse_assets.decisions.schema.gate import columns_not_among, schema_outcomes
 from lakehouse_assets_tests import logbook
 from lakehouse_assets_tests.support import readings, window
 
@@ -326,7 +326,7 @@ def test_a_column_with_several_names_is_missing_only_where_the_batch_has_none_of
     assert (result.evolved, types(result.after)) == ({}, types(RENAMED))
     assert result.after.columns["status"].source_name == ("State", "Status")
     assert list(outcomes(RENAMED, record, ever=["Status"])) == (["source_columns"] if lacking else [])
-    assert without(RENAMED, record.columns) == (["status"] if lacking else [])
+    assert columns_not_among(RENAMED, record.columns) == (["status"] if lacking else [])
 
 
 @pytest.mark.parametrize(
