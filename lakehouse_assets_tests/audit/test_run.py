@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from lakehouse_assets.audit.pages import build_pages, page_file, write_pages
-from lakehouse_assets.audit.run import MASKED, AuditRun, DeclaredTable, audit_layer
+from lakehouse_assets.audit.run import AuditRun, DeclaredTable, audit_layer
 from lakehouse_assets.contracts.audit import read_rules
+from lakehouse_assets.decisions.personal import MASKED
 from lakehouse_assets.errors import RefusedError, SourceError
 from lakehouse_assets.reports.audit_site import page_path
 from lakehouse_assets.settings import Settings
