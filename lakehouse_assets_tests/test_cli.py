@@ -141,6 +141,16 @@ def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
     assert str(run("check", "validate").exception) == note
 
 
+def test_check_validate_says_what_drift_does_not_watch(empty_lake):
+    verdict = {"unwatched": [["temp_offset", "LGA"]]}
+    decision = logbook.decided(1, "weather", drift=verdict, drift_p_value=0.4)
+    logbook.write(Settings.from_environment(), [decision])
+    result = run("check", "validate")
+    assert result.exit_code == 0, result.output
+    (note,) = [line for line in result.stdout.splitlines() if "is not watched" in line]
+    assert re.search(r"weather/defs.yaml:\d+: drift.features.1: temp_offset at LGA is not watched \(window 2024-01-01T", note)
+
+
 def test_a_folder_without_defs_yaml_is_a_note(tmp_path):
     for file in (
         "orders/defs.yaml",

@@ -73,10 +73,12 @@ def check_validate() -> None:
     """Validate every defs.yaml, its SQL and its tests.yaml, and that its columns exist in the source. Starts no JVM.
 
     What may be the landed files' fault alone is a note: no file of any window, a column that only the newest window lacks,
-    files that match no table's path. A range of a text column is a note, too.
+    files that match no table's path. Notes, too, are a range of a text column, and a feature that drift does not watch by the
+    table's newest verdict in the lake.
     """
     from lakehouse_assets.contracts.schema_file import SCHEMA_FILE, is_current
     from lakehouse_assets.orchestration.assets.project_tables import load_tables
+    from lakehouse_assets.orchestration.unwatched_features import unwatched_features
     from lakehouse_assets.orchestration.validate import (
         source_findings,
         text_ranges,
@@ -88,7 +90,8 @@ def check_validate() -> None:
 
     tables, guards = load_tables(), common.load_all_tables().guards
     unmatched, notes = unmatched_patterns(tables)
-    lacking, landed = source_findings(tables, Settings.from_environment())
+    settings = Settings.from_environment()
+    lacking, landed = source_findings(tables, settings)
     mistakes, notes = lacking + unused_packs(tables) + unmatched, landed + notes
     try:
         declared_tests(tables)
@@ -96,7 +99,7 @@ def check_validate() -> None:
         mistakes += str(error).splitlines()
     if not is_current(common.tables_folder()):
         notes.append(f"{SCHEMA_FILE} is out of date: `lakehouse check schema` writes it again, for editors")
-    notes += text_ranges(tables) + undeclared_folders(common.tables_folder())
+    notes += text_ranges(tables) + undeclared_folders(common.tables_folder()) + unwatched_features((*tables, *guards), settings)
     terminal.show_lines(notes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))

@@ -20,6 +20,7 @@ from lakehouse_assets.decisions.naming import first_of
 
 MOST_NAMED = 5
 NOT_WATCHED = "; not watched: "
+WHY_NOT_WATCHED = "windows differ by so much that no shift up to a standard deviation would be noticed"
 
 
 def describe_learning_time(rest: timedelta, learn_for: str) -> str:
@@ -80,7 +81,7 @@ def describe_unwatched(unwatched: Sequence[Key]) -> str:
     if not unwatched:
         return ""
     names = first_of([describe_key(key) for key in unwatched], MOST_NAMED)
-    return f"{NOT_WATCHED}{names}, whose windows differ by so much that no shift up to a standard deviation would be noticed"
+    return f"{NOT_WATCHED}{names}, whose {WHY_NOT_WATCHED}"
 
 
 def finding_of(message: str) -> str:
