@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ import typer
 from datasketches import kll_doubles_sketch  # pyright: ignore[reportAttributeAccessIssue] (a compiled module)
 from rich.console import Console
 from rich.table import Table
-from scipy import stats
 
 from benchmarks.drift_categories import FAULTS as CATEGORY_FAULTS
 from benchmarks.drift_categories import SCENES, simulate
@@ -39,6 +38,7 @@ from benchmarks.drift_simulation import (
     ranked,
 )  # fmt: skip
 from benchmarks.drift_weather import EVERY, year
+from benchmarks.rates import Rate
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.judge import judge_drift
@@ -49,36 +49,6 @@ from lakehouse_assets.decisions.drift.relations import compute_relations
 SPEC = DriftSpec(features=("a", "b", "c"))
 MANY = 100
 out, err = Console(width=None if sys.stdout.isatty() else 160, highlight=False), Console(stderr=True, highlight=False)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """``hits`` of ``tries``, with the exact 95 % interval; ``least`` and ``most``: what was to be reached."""
-
-    name: str
-    hits: int
-    tries: int
-    least: float | None = None
-    most: float | None = None
-    note: str = ""
-
-    @property
-    def share(self) -> float:
-        """hits / tries."""
-        return self.hits / self.tries
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Clopper and Pearson's, 95 %; tries that share a baseline are counted as if independent."""
-        outcomes = stats.binomtest(self.hits, self.tries).proportion_ci(method="exact")
-        return float(outcomes.low), float(outcomes.high)
-
-    @property
-    def reached(self) -> bool | None:
-        """Whether the share is within its bounds; None where none are stated."""
-        if self.least is None and self.most is None:
-            return None
-        return (self.least is None or self.share >= self.least) and (self.most is None or self.share <= self.most)
 
 
 def _clean_one(name: str, seed: int) -> tuple[list[tuple[int, str]], Floats, Floats, Floats]:
@@ -149,7 +119,7 @@ def power(baselines: int, pool: ProcessPoolExecutor, seed: int) -> Iterator[Rate
 
 def categories(baselines: int, pool: ProcessPoolExecutor, seed: int) -> Iterator[Rate]:
     """Texts of many categories, by the gate's own decision: clean windows without the effect floor, faults with it."""
-    for windows, scenes in ((HISTORY, SCENES), (3 * HISTORY, SCENES[1:2])):
+    for windows, scenes in ((HISTORY, SCENES), (3 * HISTORY, SCENES[1:2]), (30, SCENES[3:5])):
         for scene in scenes:
             runs = list(pool.map(partial(simulate, scene, windows, JUDGED), range(seed, seed + baselines)))
             name = f"{scene}, {windows} windows of history"

@@ -19,6 +19,7 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.drift_simulation import FAMILIES, FAULTS, correlated
+from benchmarks.rates import Rate
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -109,17 +110,15 @@ def simulate(name: str, clean: int, seed: int) -> Outcomes:
 
 
 def _rate(p_values: Sequence[Sequence[float]], alpha: float) -> dict[str, float]:
-    """The share beyond a level. The interval is over baselines, whose own rates vary, by Student's t; where none differs from
-    the others, it is Clopper and Pearson's.
+    """The share beyond a level. ``low``, ``high``: over baselines, whose own rates vary, by Student's t; where none differs
+    from the others, and in ``exact``, Clopper and Pearson's: windows of one baseline count as if independent.
     """
     shares = np.array([np.mean(np.array(each) <= alpha) for each in p_values])
     share, count = float(shares.mean()), sum(map(len, p_values))
     half = float(stats.t.ppf(0.975, shares.size - 1) * shares.std(ddof=1) / np.sqrt(shares.size)) if shares.size > 1 else 0.0
-    low, high = share - half, share + half
-    if half == 0.0:
-        exact = stats.binomtest(round(share * count), count).proportion_ci(method="exact")
-        low, high = float(exact.low), float(exact.high)
-    return {"share": share, "low": max(0.0, low), "high": min(1.0, high), "windows": count}
+    exact = Rate("", round(share * count), count).interval
+    low, high = (share - half, share + half) if half else exact
+    return {"share": share, "low": max(0.0, low), "high": min(1.0, high), "exact": exact, "windows": count}
 
 
 def _rows(name: str, runs: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
@@ -151,10 +150,11 @@ def run(
             figures += _rows(name, list(pool.map(partial(simulate, name, clean), range(seed, seed + baselines))))
             if json_file:
                 json_file.write_text(json.dumps(figures, indent=1))
-    table = Table("", "windows known", "level", "beyond it", "95 % interval", "windows", box=None)
+    heads = ("", "windows known", "level", "beyond it", "95 %, over baselines", "95 %, exact", "windows")
+    table = Table(*heads, box=None)
     for row in figures:
-        interval = f"{row['low']:.4f}-{row['high']:.4f}"
-        cells = (row["history"], f"{row['alpha']:g}", f"{row['share']:.4f}", interval, row["windows"])
+        intervals = [f"{low:.4f}-{high:.4f}" for low, high in ((row["low"], row["high"]), row["exact"])]
+        cells = (row["history"], f"{row['alpha']:g}", f"{row['share']:.4f}", *intervals, row["windows"])
         table.add_row(row["what"], *map(str, cells))
     Console(width=160, highlight=False).print(table)
 

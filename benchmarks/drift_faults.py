@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rates import share_of_count
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -193,15 +194,16 @@ def run(
             for _, faulty in runs:
                 for fault, action in faulty.items():
                     by_fault[fault].append(action == "hold")
-            recall = float(np.mean([action == "hold" for _, faulty in runs for action in faulty.values()]))
-            quarantined, warning = (float(np.mean([action == each for action in actions])) for each in ("hold", "warn"))
-            precision = recall / (recall + quarantined) if recall else 0.0
-            table.add_row(name, f"{quarantined:.4f} of {len(actions)}", f"{warning:.4f}", f"{recall:.3f}", f"{precision:.3f}")
+            found = [action == "hold" for _, faulty in runs for action in faulty.values()]
+            clean_held, recall = actions.count("hold") / len(actions), float(np.mean(found))
+            precision = recall / (recall + clean_held) if recall else 0.0
+            counts = [(actions.count("hold"), len(actions)), (actions.count("warn"), len(actions)), (sum(found), len(found))]
+            table.add_row(name, *(share_of_count(*each) for each in counts), f"{precision:.3f}")
     out = Console(width=160, highlight=False)
     out.print(table)
-    faults = Table("fault", "quarantined", "windows", box=None)
+    faults = Table("fault", "quarantined", box=None)
     for fault, outcomes in by_fault.items():
-        faults.add_row(fault, f"{float(np.mean(outcomes)):.2f}", str(len(outcomes)))
+        faults.add_row(fault, share_of_count(sum(outcomes), len(outcomes)))
     out.print(faults)
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.drift_slices import FEATURES, KINDS, CleanWindows, FirstSeed, put_fault, window
+from benchmarks.rates import share_of_count
 from lakehouse_assets.checks.drift_rows import DriftRows
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift import named_rows
@@ -137,7 +138,7 @@ def run(
     """Windows by what becomes of them, and the rows that are quarantined alone beside those that were made faulty."""
     with ProcessPoolExecutor(2) as pool:
         runs = list(pool.map(partial(simulate, windows, clean), range(seed, seed + baselines)))
-    heads = ("windows", "published", "rows alone", "window", "precision", "recall", "good rows named")
+    heads = ("published", "rows alone", "window", "precision", "recall", "good rows named")
     table = Table(f"{windows} windows of history", *heads, box=None)
     for name in runs[0]:
         outcomes = [outcome for each in runs for outcome in each[name]]
@@ -145,7 +146,7 @@ def run(
         divided = [o for o in outcomes if o.fate == "rows"]
         named, hits, faulty = (sum(getattr(o, field) for o in divided) for field in ("named", "hits", "faulty"))
         shares = [f"{hits / of:.3f}" if of else "" for of in (named, faulty)]
-        table.add_row(name, *map(str, (len(outcomes), *fates)), *shares, str(named - hits))
+        table.add_row(name, *(share_of_count(count, len(outcomes)) for count in fates), *shares, str(named - hits))
     Console(width=160, highlight=False).print(table)
 
 

@@ -12,10 +12,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pandas as pd
 import typer
+from pandas.api.types import is_numeric_dtype
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.drift import Rate
+from benchmarks.rates import share_of
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -87,7 +88,7 @@ def _spec(names: list[str], with_slices: bool) -> DriftSpec:
 
 
 def _measure(rows: pd.DataFrame, with_slices: bool) -> list[Measurement]:
-    kinds = {name: "category" if rows[name].dtype == object else "number" for name in rows}
+    kinds = {name: "number" if is_numeric_dtype(rows[name]) else "category" for name in rows}
     measured = measure_columns(rows, kinds, with_slices=with_slices)
     return [each for each in measured if with_slices or isinstance(each, Profile)]
 
@@ -117,8 +118,7 @@ def simulate(name: str, clean: int, seed: int) -> list[dict[int, dict[str, bool]
 
 def _cells(outcomes: list[dict[int, dict[str, bool]]]) -> Iterator[str]:
     for level, method in ((level, method) for level in LEVELS for method in (FIRST_METHOD, METHOD)):
-        rate = Rate(level, sum(each[method][level] for each in outcomes), len(outcomes))
-        yield f"{rate.share:.3f} ({rate.interval[0]:.3f}-{rate.interval[1]:.3f})"
+        yield share_of(each[method][level] for each in outcomes)
 
 
 def run(

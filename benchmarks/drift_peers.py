@@ -22,12 +22,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.drift import SPEC, Rate
+from benchmarks.drift import SPEC
 from benchmarks.drift_simulation import FAMILIES, FAULTS, HISTORY, ROWS, Floats, correlated, learn, measure, p_value, ranked
 from benchmarks.peers import drift_naive
 from benchmarks.peers.drift_environments import DRIFT_PEERS, ask
 from benchmarks.peers.drift_peer_server import PeerAnswer
 from benchmarks.peers.peer_client import PeerFailed
+from benchmarks.rates import Rate
 from lakehouse_assets.decisions.drift.statistic_history import row_maxima, standardize
 
 OURS, FALSE_ALARMS, ALLOWANCE = "ours", 0.05, 0.02

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rates import share_of
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -197,11 +198,11 @@ def flights(
     for name in FLIGHT_FAULTS:
         outcomes = [outcome for _, faulty in runs for outcome in faulty[name]]
         table.add_row(name, *_shares([each.action for each in outcomes]), share_named(outcomes), str(len(outcomes)))
-    Console(width=160, highlight=False).print(table)
+    Console(width=240, highlight=False).print(table)
 
 
 def _shares(actions: Sequence[str]) -> list[str]:
-    return [f"{float(np.mean([action == each for action in actions])):.3f}" for each in ("hold", "warn")]
+    return [share_of(action == each for action in actions) for each in ("hold", "warn")]
 
 
 app = typer.Typer()
@@ -223,9 +224,9 @@ def run(
             runs = list(pool.map(partial(simulate, season, history, clean), range(seed, seed + baselines)))
             actions = [action for each, _ in runs for action in each]
             outcomes = {name: [outcome for _, faulty in runs for outcome in faulty[name]] for name in FAULTS}
-            shares = [f"{_shares([o.action for o in each])[0]} ({share_named(each)})" for each in outcomes.values()]
+            shares = [f"{_shares([o.action for o in each])[0]}, {share_named(each)}" for each in outcomes.values()]
             table.add_row(f"{season} ({history})", *_shares(actions), *shares)
-    Console(width=160, highlight=False).print(table)
+    Console(width=240, highlight=False).print(table)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rates import share_of_count
 from lakehouse_assets.contracts.drift import DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -94,6 +95,10 @@ def simulate(windows: int, clean: int, seed: int) -> tuple[dict[str, list[str]],
     return actions, outcomes, times
 
 
+def _add_row(table: Table, name: str, windows: int, counts: Sequence[int]) -> None:
+    table.add_row(name, *(share_of_count(count, windows) for count in counts))
+
+
 def run(
     windows: Annotated[int, typer.Option(min=28, help="Windows of history.")] = 30,
     baselines: Annotated[int, typer.Option(min=1)] = 4,
@@ -103,16 +108,16 @@ def run(
     """Clean windows that are quarantined, and faults: quarantined, noticed, and their exact slice named."""
     with ProcessPoolExecutor(2) as pool:
         runs = list(pool.map(partial(simulate, windows, clean), range(seed, seed + baselines)))
-    table = Table(f"{windows} windows of history", "windows", "quarantined", "noticed", "slice named", box=None)
+    table = Table(f"{windows} windows of history", "quarantined", "noticed", "slice named", box=None)
     for name in ("with", "without"):
         actions = [action for each, _, _ in runs for action in each[name]]
         named = sum(len(each["named"]) for each, _, _ in runs) if name == "with" else 0
         noticed = sum(action != "pass" for action in actions)
-        table.add_row(f"clean, {name} slices", *map(str, (len(actions), actions.count("hold"), noticed, named)))
+        _add_row(table, f"clean, {name} slices", len(actions), (actions.count("hold"), noticed, named))
     for key in runs[0][1]:
         outcomes = [outcome for _, each, _ in runs for outcome in each[key]]
         quarantined, noticed = (sum(o.action in kinds for o in outcomes) for kinds in (("hold",), ("hold", "warn")))
-        table.add_row(key, *map(str, (len(outcomes), quarantined, noticed, sum(o.is_named for o in outcomes))))
+        _add_row(table, key, len(outcomes), (quarantined, noticed, sum(o.is_named for o in outcomes)))
     console = Console(width=160, highlight=False)
     console.print(table)
     for name in ("with", "without"):

@@ -5,7 +5,7 @@ Belongs here: such windows, their baseline of one window a slot, the gate's own 
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rates import share_of
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -133,14 +134,10 @@ def run(
             runs = list(pool.map(partial(simulate, name, judged, faulty), range(baselines)))
             p_values = np.array([p for own, _, _ in runs for p in own])
             shares = [f"{(p_values <= level).mean() / level:.2f}" for level in LEVELS]
-            power = [_share([hit for _, own, _ in runs for hit in own.get(fault, [])]) for fault in FAULTS]
+            power = [share_of([hit for _, own, _ in runs for hit in own.get(fault, [])]) for fault in FAULTS]
             table.add_row(f"{name} ({p_values.size})", *shares, *power, f"{1000 * np.median([ms for _, _, ms in runs]):.0f}")
             console.print(name, *shares, *power, np.sort(p_values)[:5])
     console.print(table)
-
-
-def _share(hits: Sequence[bool]) -> str:
-    return f"{np.mean(hits):.2f}" if hits else ""
 
 
 if __name__ == "__main__":
