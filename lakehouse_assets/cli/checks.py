@@ -228,6 +228,7 @@ def check_suggest(
     """
     component = common.select_tables(table)[0]
     with open_session(f"reading silver {table}") as values:
+        from lakehouse_assets.decisions.proposals import count_together
         from lakehouse_assets.operations.suggest import suggest, try_proposals
         from lakehouse_assets.pipeline.run import Run
 
@@ -240,6 +241,10 @@ def check_suggest(
         terminal.show_lines(f"{'# ' if p.flags_too_many else ''}- {p.yaml}  # {p.reason}" for p in proposals)
         if not proposals:
             terminal.out.print("nothing to add to the configured checks")
+        kept = [p for p in proposals if not p.flags_too_many]
+        flagged, windows = count_together(kept)
+        if windows:
+            terminal.show_lines([f"# the {len(kept)} together: at most {flagged} of {windows} past windows flagged"])
     if apply and (chosen := [p.yaml for p in proposals if not p.flags_too_many]):
         terminal.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
 

@@ -3,7 +3,8 @@
 Belongs here: shapes → a pattern. Does not: reading texts (operations/suggest), or which patterns are allowed (checks/patterns).
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from math import ceil
 
@@ -35,6 +36,17 @@ def pattern_of(shapes: Iterable[str]) -> str | None:
         return None
     alternatives = ["".join(map(_run, letters, lengths)) for letters, lengths in forms.items()]
     return f"^{alternatives[0]}$" if len(alternatives) == 1 else f"^(?:{'|'.join(alternatives)})$"
+
+
+def count_unexpected(shapes: Collection[str], lone: Iterable[str]) -> int:
+    """Return how many of the ``lone`` shapes the pattern of all other shapes would not match, had each of them been left out.
+
+    >>> count_unexpected(["a-9", "a-99", "A"], ["a-99", "A"])
+    1
+    """
+    patterns = {shape: pattern_of(other for other in shapes if other != shape) for shape in lone}
+    # A shape is a text of its own form.
+    return sum(pattern is None or not re.search(pattern, shape) for shape, pattern in patterns.items())
 
 
 def _run(letter: str, lengths: list[int]) -> str:

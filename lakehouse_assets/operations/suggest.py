@@ -19,8 +19,8 @@ from lakehouse_assets.contracts.batch import WINDOW
 from lakehouse_assets.contracts.columns import Column
 from lakehouse_assets.contracts.sharing import CHECK
 from lakehouse_assets.decisions import ledger
-from lakehouse_assets.decisions.proposals import NUMBERS, Proposal, propose_for_column, propose_for_rows
-from lakehouse_assets.decisions.shapes import FROM, TO, pattern_of
+from lakehouse_assets.decisions.proposals import NUMBERS, Proposal, extremes, propose_for_column, propose_for_rows
+from lakehouse_assets.decisions.shapes import FROM, TO, count_unexpected, pattern_of
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks
 from lakehouse_assets.pipeline.run import Run
@@ -115,7 +115,8 @@ def _measure(rows: DataFrame, columns: Mapping[str, Column], figures: Figures) -
         column, value = columns[name], F.col(identifier(name))
         by_window[f"nulls_{index}"] = F.count_if(value.isNull())
         overall[f"nulls_{index}"] = F.sum(f"nulls_{index}")
-        overall[f"worst_{index}"] = F.max(F.try_divide(f"nulls_{index}", "rows"))
+        share = F.try_divide(f"nulls_{index}", "rows").alias("share")
+        overall[f"worst_{index}"] = _first_two(F.when(F.col("rows") > 0, F.struct(share, "rows")), ascending=False)
         if column.pii:
             continue
         if column.type == "string":
@@ -129,14 +130,22 @@ def _measure(rows: DataFrame, columns: Mapping[str, Column], figures: Figures) -
         else:
             continue
         by_window |= {f"low_{index}": F.min(value), f"high_{index}": F.max(value)}
-        overall |= {f"low_{index}": F.min(f"low_{index}"), f"high_{index}": F.max(f"high_{index}")}
+        overall[f"low_{index}"] = _first_two(F.col(f"low_{index}"))
+        overall[f"high_{index}"] = _first_two(F.col(f"high_{index}"), ascending=False)
     grouped = rows.groupBy(*[WINDOW] if WINDOW in rows.columns else [])
     measured = grouped.agg(*[value.alias(name) for name, value in by_window.items()])
     row = measured.agg(*[value.alias(name) for name, value in overall.items()]).collect()[0].asDict()  # one row
     for index, name in enumerate(names):
-        kinds = ("nulls", "worst", "low", "high", "distinct", "shapes")
-        figures[name] = {figure: row.get(f"{figure}_{index}") for figure in kinds} | {"windows": row["windows"]}
+        figures[name] = {figure: row.get(f"{figure}_{index}") for figure in ("nulls", "distinct", "shapes")}
+        worst = [tuple(each) for each in row[f"worst_{index}"]]
+        farthest = [row.get(f"{figure}_{index}") or [] for figure in ("low", "high")]
+        figures[name] |= {"windows": row["windows"]} | extremes(worst, *farthest)
     return row["rows"] or 0
+
+
+def _first_two(values: SparkColumn, *, ascending: bool = True) -> SparkColumn:
+    """Return the two farthest of the windows' values: what is left without any one window."""
+    return F.slice(F.sort_array(F.collect_list(values), ascending), 1, 2)
 
 
 def _shape(text: SparkColumn) -> SparkColumn:
@@ -155,30 +164,28 @@ def _add_texts(rows: DataFrame, figures: Figures) -> None:
     sets = by_window.agg(*[F.collect_set(c).alias(f"s{index}") for index, c in enumerate(columns.values())])
     every = [F.flatten(F.collect_list(f"s{index}")).alias(f"s{index}") for index, _ in enumerate(columns)]
     cells = [cell for index, _ in enumerate(columns) for cell in _distinct_texts(index)]
-    row = sets.agg(*every).select(*cells).collect()[0]  # one row of at most 51 texts a column
+    row = sets.agg(*every).select(*cells).collect()[0]  # one row of at most 2 × 51 texts a column
     for index, name in enumerate(columns):
-        texts, lone = row[f"texts{index}"], row[f"lone{index}"]
+        texts, lone = row[f"texts{index}"], row[f"lone{index}"] if figures[name]["windows"] > 1 else []
         if name in few and len(texts) <= FEW:
             # A text of one window only is one that the other windows did not let expect.
-            figures[name] |= {"values": texts, "lone": lone if figures[name]["windows"] > 1 else 0}
+            figures[name] |= {"values": texts, "lone": len(lone)}
         elif name in alike and len(texts) <= MOST_SHAPES:
             pattern = pattern_of(texts)
             figures[name]["pattern"] = pattern if pattern and not refusal(pattern) else None
+            figures[name]["lone_shapes"] = count_unexpected(texts, lone)
 
 
 def _distinct_texts(index: int) -> list[SparkColumn]:
-    """Return the sorted texts of the windows' sets, and how many of them are in one set only."""
+    """Return the sorted texts of the windows' sets, and those of them that are in one set only."""
     texts = F.array_sort(F.array_distinct(f"s{index}"))
     lone = F.filter(texts, lambda text: F.size(F.filter(f"s{index}", lambda other: other == text)) == 1)
-    return [F.slice(texts, 1, MOST_SHAPES + 1).alias(f"texts{index}"), F.size(lone).alias(f"lone{index}")]
+    return [F.slice(texts, 1, MOST_SHAPES + 1).alias(f"texts{index}"), F.slice(lone, 1, MOST_SHAPES + 1).alias(f"lone{index}")]
 
 
 def _of_profiles(windows: Sequence[ColumnFigures]) -> dict[str, Any]:
-    return {
-        "rows": sum(w.rows for w in windows),
-        "nulls": sum(w.nulls for w in windows),
-        "low": min((w.minimum for w in windows if w.minimum is not None), default=None),
-        "high": max((w.maximum for w in windows if w.maximum is not None), default=None),
-        "windows": len(windows),
-        "worst": max((w.nulls / w.rows for w in windows if w.rows), default=0),
-    }
+    worst = sorted(((w.nulls / w.rows, w.rows) for w in windows if w.rows), reverse=True)
+    low = sorted(w.minimum for w in windows if w.minimum is not None)
+    high = sorted((w.maximum for w in windows if w.maximum is not None), reverse=True)
+    totals = {"rows": sum(w.rows for w in windows), "nulls": sum(w.nulls for w in windows), "windows": len(windows)}
+    return totals | extremes(worst, low, high)

@@ -11,7 +11,14 @@ import yaml
 
 from lakehouse_assets.checks.patterns import refusal
 from lakehouse_assets.contracts.columns import Column
-from lakehouse_assets.decisions.proposals import Proposal, bounds, propose_for_column, propose_for_rows
+from lakehouse_assets.decisions.proposals import (
+    Proposal,
+    bounds,
+    count_together,
+    extremes,
+    propose_for_column,
+    propose_for_rows,
+)
 from lakehouse_assets.decisions.shapes import FROM, TO, pattern_of
 
 
@@ -114,6 +121,59 @@ def test_what_past_windows_would_have_been():
     assert (one.tried(60, 3).flags_too_many, one.tried(60, 4).flags_too_many) == (False, True)
     warning = Proposal({"check": "in_range", "column": "a", "severity": "warning"}, "seen")
     assert warning.tried(60, 0).reason == "seen; 0 of 60 past windows warned of"
+
+
+def of_windows(windows):
+    """Figures of a column, of windows with (rows, nulls, least, greatest)."""
+    worst = sorted(((nulls / rows, rows) for rows, nulls, _, _ in windows), reverse=True)[:2]
+    low, high = sorted(w[2] for w in windows)[:2], sorted((w[3] for w in windows), reverse=True)[:2]
+    rows, nulls = (sum(w[index] for w in windows) for index in (0, 1))
+    return {"rows": rows, "nulls": nulls, "windows": len(windows), **extremes(worst, low, high)}
+
+
+def flagged(proposed, window):
+    """How many of a column's checks a window fails."""
+    rows, nulls, low, high = window
+    failures = 0
+    for check in (each.check for each in proposed):
+        failures += check["check"] == "not_null" and nulls > 0
+        failures += check["check"] == "null_share" and nulls / rows > check["max"]
+        failures += check["check"] in ("in_range", "length") and (low < check["min"] or high > check["max"])
+    return failures
+
+
+@pytest.mark.parametrize("kind", ["double", "string"])
+def test_a_proposal_counts_the_windows_that_fail_what_the_others_propose(kind):
+    """Each window is left out, and judged by what the others propose: never more fail than is said, and seldom fewer."""
+    rng, said_counts, true_counts = random.Random(24), [], []
+    for _ in range(400):
+        share = rng.choice([0.0, 0.0005, 0.01, 0.3])
+        windows = []
+        for _ in range(rng.randint(3, 12)):
+            rows = rng.randint(20, 200)
+            low, high = rng.randint(1, 9), round(10 * rng.paretovariate(rng.choice([2, 20])))
+            windows.append((rows, sum(rng.random() < share for _ in range(rows)), low, high))
+
+        def propose(chosen):
+            return propose_for_column(Column(type=kind), "c", 0, of_windows(chosen), is_key=False)
+
+        said_counts.append(sum(proposal.lone for proposal in propose(windows)))
+        others = [(propose(windows[:i] + windows[i + 1 :]), window) for i, window in enumerate(windows)]
+        true_counts.append(sum(flagged(proposed, window) for proposed, window in others))
+    assert all(said >= true for said, true in zip(said_counts, true_counts, strict=True))
+    assert 100 < sum(true_counts) <= sum(said_counts) < 1.2 * sum(true_counts)
+
+
+def test_numbers_of_rows_that_the_other_windows_did_not_let_expect_are_counted():
+    assert [propose_for_rows(counts)[0].lone for counts in ([10] * 9, [10] * 9 + [20], [1] + [10] * 9 + [20])] == [0, 1, 2]
+
+
+def test_together_no_more_windows_are_flagged_than_there_are():
+    one = Proposal({"check": "not_null", "column": "a"}, "", lone=1).tried(20, 0)
+    assert count_together([one, one]) == (2, 20)
+    assert count_together([one] * 30) == (20, 20)
+    assert count_together([]) == (0, 0)
+    assert one.reason == "; 1 of 20 past windows quarantined, or rows of them, by what the others had"
 
 
 def test_a_text_that_looks_like_a_variable_is_no_variable():
