@@ -17,7 +17,7 @@ from lakehouse_assets.storage.backup.contents import copy_checked
 from lakehouse_assets.storage.backup.manifest import BackedUpFile, BackedUpTable, Manifest
 from lakehouse_assets.storage.backup.restoring import begin_restoring, end_restoring, read_mark, restore_leases
 from lakehouse_assets.storage.backup.state import LOG, THREADS
-from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.file_systems import open_filesystem, without_markers
 from lakehouse_assets.storage.lock import table_lock
 
 Progress = Callable[[str], None]
@@ -80,7 +80,8 @@ def _refuse_other_files(root: str, tables: Sequence[BackedUpTable], *, entire_la
     folders = [base] if entire_lake else [f"{base}/{table.path}" for table in tables]
     others = []
     for folder in folders:
-        for info in filesystem.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True)):
+        listed = filesystem.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
+        for info in without_markers(filesystem, listed):
             below = info.path.removeprefix(f"{base}/")
             # Lock files and the mark are no table's. Leases are of a lake that is or was here, unless this restore wrote them.
             own = entire_lake and below.startswith("_") and (is_begun or not below.startswith("_leases/"))

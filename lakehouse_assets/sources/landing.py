@@ -21,7 +21,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.errors import SourceError
 from lakehouse_assets.object_store import spark_location
 from lakehouse_assets.sources.folder_entries import Child, base_name, escape_bytes, is_hidden, list_local
-from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.file_systems import is_folder, open_filesystem, without_markers
 
 BLOCK = 64 * 1024
 # By suffix, as Hadoop chooses its codec.
@@ -173,6 +173,8 @@ class Landing:
     def _require_folder(self) -> None:
         try:
             kind = self.filesystem.get_file_info(self.root).type
+            if kind == FileType.File and is_folder(self.filesystem, self.root):
+                kind = FileType.Directory
         except OSError as error:
             raise SourceError(f"LAKEHOUSE_LANDING is {self.location}, which cannot be reached: {error}") from None
         if kind == FileType.NotFound:
@@ -199,7 +201,8 @@ class Landing:
         try:
             if self.local:
                 return list_local(path)
-            infos = self.filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+            listed = self.filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+            infos = without_markers(self.filesystem, listed)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:

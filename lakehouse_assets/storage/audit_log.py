@@ -14,7 +14,7 @@ from lakehouse_assets.contracts.audit import AuditRecord
 from lakehouse_assets.errors import EvidenceError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.delta_files import TableFiles
-from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.file_systems import is_folder, open_filesystem
 from lakehouse_assets.storage.log_table import LogTable, log_schema
 
 DEEPEST = 5
@@ -73,7 +73,7 @@ def _record(row: dict[str, Any]) -> AuditRecord:
 def find_tables(settings: Settings, stage: str) -> list[str]:
     """Return the Delta tables on disk below a layer, as `silver/weather`: every folder with a `_delta_log`."""
     filesystem, folder = open_filesystem(settings.path(stage))
-    if filesystem.get_file_info(folder).type is not fs.FileType.Directory:
+    if not is_folder(filesystem, folder):
         return []
     return sorted(_tables(filesystem, folder, stage, 1))
 

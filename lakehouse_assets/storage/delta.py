@@ -19,7 +19,7 @@ from pyarrow import fs
 from lakehouse_assets.contracts.spark_types import sql_type, type_of_json
 from lakehouse_assets.storage.commit_metadata import decode_step
 from lakehouse_assets.storage.delta_dataset import make_dataset, read_first_rows, read_rows
-from lakehouse_assets.storage.file_systems import open_filesystem
+from lakehouse_assets.storage.file_systems import delete_folder, is_folder, open_filesystem
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import is_open, open_table, open_to_change
 from lakehouse_assets.storage.table_options import table_options
@@ -239,9 +239,9 @@ def append_arrow(
 def remove_folder(path: str) -> bool:
     """Delete a scratch folder if it exists; return whether it did."""
     filesystem, base = open_filesystem(path)
-    if filesystem.get_file_info(base).type is not fs.FileType.Directory:
+    if not is_folder(filesystem, base):
         return False
-    filesystem.delete_dir(base)
+    delete_folder(filesystem, base)
     return True
 
 

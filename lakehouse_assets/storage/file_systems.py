@@ -1,10 +1,12 @@
 """Pyarrow's file system of a folder or of an object store.
 
-Belongs here: opening one. Does not: addresses and options (object_store), or what is in a file.
+Belongs here: opening one, and what is a folder there. Does not: addresses and options (object_store), or what is in a file.
 """
 
 import os
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -38,6 +40,40 @@ def _open_bucket(uri: str, profile: str) -> fs.FileSystem:
 
 # The client of a forked process would wait for threads that it does not have.
 os.register_at_fork(after_in_child=_open_bucket.cache_clear)
+
+
+def is_folder(filesystem: fs.FileSystem, path: str) -> bool:
+    """Whether a folder is there."""
+    info = filesystem.get_file_info(path)
+    return info.type is fs.FileType.Directory or _is_marker(filesystem, info)
+
+
+def delete_folder(filesystem: fs.FileSystem, path: str) -> None:
+    """Delete a folder that is there, and the object that stands for it on Azure."""
+    with suppress(FileNotFoundError):  # an object stands for an empty folder
+        filesystem.delete_dir(path)
+    if filesystem.get_file_info(path).type is fs.FileType.File:
+        filesystem.delete_file(path)
+
+
+def without_markers(filesystem: fs.FileSystem, infos: Iterable[fs.FileInfo]) -> list[fs.FileInfo]:
+    """Return these entries of a listing without empty objects of Azure that stand for folders."""
+    return [info for info in infos if not _is_marker(filesystem, info)]
+
+
+def _is_marker(filesystem: fs.FileSystem, info: fs.FileInfo) -> bool:
+    """Whether an entry is an empty object that stands for a folder, as Hadoop's connector and Azure's tools create one where an
+    account has no folders of its own. Pyarrow lists it as a file, and does not open it.
+    """
+    if info.type is not fs.FileType.File or info.size or filesystem.type_name != "abfs":
+        return False
+    try:
+        filesystem.open_input_stream(info.path).close()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        return "Not a regular file" in str(error)
+    return False
 
 
 def _open_azure(azure: Azure, address: AzureAddress) -> tuple[fs.FileSystem, str]:

@@ -14,12 +14,17 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow import fs
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
 from lakehouse_assets.contracts.windows import window_at
 from lakehouse_assets.object_store import ObjectStore
+from lakehouse_assets.operations.backup import ContentCheck, check_contents, make_backup
+from lakehouse_assets.operations.restore_backup import restore_lake
+from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources.landing import Landing
 from lakehouse_assets.storage import delta
+from lakehouse_assets.storage.audit_log import find_tables
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets_tests.e2e.servers import azure_server, azurite_program
@@ -84,6 +89,60 @@ def test_files_that_land_on_azure_are_listed_and_read(azure):
     assert (landed.path, landed.size, landed.refused) == ("weather/2024-05-01.csv", 4, None)
     assert landing.read_head(landed.path, 10) == b"n\n1\n"
     assert landing.spark_path(landed.path) == f"{ADDRESS}/landing/weather/2024-05-01.csv"
+
+
+def mark_folders(*paths: str) -> None:
+    """Create the empty objects that stand for folders where Hadoop's connector, or one of Azure's tools, has made them. Pyarrow
+    creates one only while nothing is below it.
+    """
+    filesystem, _ = open_filesystem(ADDRESS)
+    for path in paths:
+        filesystem.open_output_stream(f"lake/{path}", metadata={"hdi_isfolder": "true"}).close()
+
+
+def test_a_lake_whose_folders_are_objects_is_audited_backed_up_and_restored(azure, tmp_path):
+    root, folder = f"{ADDRESS}/marked", f"{ADDRESS}/backups"
+    settings = Settings(root=root, landing=str(tmp_path), dagster_home=tmp_path)
+    path, options = settings.path("silver", "weather"), ObjectStore.from_environment().options(root)
+    folders = [f"marked{below}" for below in ("", "/silver", "/silver/weather", "/silver/weather/_delta_log", "/gold")]
+    mark_folders("backups", "backups/contents", *folders)
+    for number in range(2):
+        write_deltalake(path, pa.table({"n": [number]}), mode="append", storage_options=options)
+    assert find_tables(settings, "silver") == ["silver/weather"]
+    for minute in range(2):
+        report = make_backup(root, folder, lambda minute=minute: datetime(2026, 1, 1, 12, minute, tzinfo=UTC))
+        assert [table.path for table in report.manifest.tables] == ["silver/weather"]
+        assert not report.manifest.damaged
+    assert check_contents(report.manifest, folder) == ContentCheck(files=4, mistakes=())
+    assert delta.remove_folder(path)
+    assert not delta.remove_folder(path)
+    mark_folders(*folders[2:4])
+    assert restore_lake(settings, report.manifest, folder).files == 4
+    assert sorted(delta.read_arrow(path)["n"].to_pylist()) == [0, 1]
+
+
+def test_scratch_whose_folders_are_objects_is_removed(azure):
+    path = f"{ADDRESS}/scratch/staging/weather"
+    filesystem, base = open_filesystem(path)
+    mark_folders("scratch/staging/weather", "scratch/staging/empty")
+    filesystem.open_output_stream(f"{base}/part").close()
+    assert delta.remove_folder(path) and delta.remove_folder(f"{ADDRESS}/scratch/staging/empty")
+    left = filesystem.get_file_info(fs.FileSelector("lake/scratch", recursive=True, allow_not_found=True))
+    assert {info.path for info in left} <= {"lake/scratch/staging"}, "pyarrow keeps the folder above"
+
+
+def test_folders_in_the_landing_folder_that_are_objects_are_no_files(azure):
+    filesystem, _ = open_filesystem(ADDRESS)
+    mark_folders("marked_landing", "marked_landing/weather", "marked_landing/weather/later")
+    for day in ("01", "02"):
+        filesystem.open_output_stream(f"lake/marked_landing/weather/2024-05-{day}.csv").close()
+    landing = Landing(f"{ADDRESS}/marked_landing")
+    assert landing.file_names("weather") == ["weather/2024-05-01.csv", "weather/2024-05-02.csv"], "an empty file is one"
+    window = window_at(datetime(2024, 5, 1, tzinfo=UTC), "daily")
+    assert [each.path for each in landing.files(PathPattern("weather/{window:%Y-%m-%d}*"), [window])] == [
+        "weather/2024-05-01.csv"
+    ]
+    assert landing.names("") == ["weather"]
 
 
 LATE_COMMIT = """
