@@ -37,10 +37,10 @@ OF_FILES = ("delta.autoOptimize.", "delta.targetFileSize", "delta.randomizeFileP
 
 
 def is_adoptable_at(path: str) -> bool:
-    """Whether files may become part of a table at this path: not in an object store, which has no second names, nor under a
-    lease, which fences the commits of Spark; nor if the table there says more of its files or rows.
+    """Whether files may become part of a table at this path: not in an object store, which has no second names, nor if the
+    table there says more of its files or rows.
     """
-    if is_url(path) or guards.number_of(path) is not None:
+    if is_url(path):
         return False
     return not delta.exists(path) or takes_any_file(delta.open_table(path))
 
@@ -49,7 +49,8 @@ def adopt_files(files: Sequence[str], columns: Any, path: str, rows: int, user_m
     """Add Parquet files to an existing table in one commit, and return whether that was done; if not, nothing was.
 
     ``columns``: those of the rows to publish, as `StructType.jsonValue` has them; the table must have the same ones. ``rows``:
-    how many rows the files have together.
+    how many rows the files have together. Raises LeaseLostError, or CommitFailedError, if the table's lease was taken over: the
+    second names of the files are then no part of the table, and VACUUM removes them.
     """
     if not files or not is_adoptable_at(path) or not delta.exists(path):
         return False

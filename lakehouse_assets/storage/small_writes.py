@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.opened_tables import open_to_change
@@ -30,9 +31,9 @@ def write_few(
     frame: DataFrame, path: str, rows: int | None, mode: Literal["append", "overwrite"], user_metadata: str | None
 ) -> bool:
     """Write the frame's rows in one commit, and return whether that was done; if not, nothing was. ``rows``: how many there are
-    at most; None: unknown.
+    at most; None: unknown. Raises LeaseLostError, or CommitFailedError, if the table's lease was taken over.
     """
-    if rows is None or rows > MOST_ROWS or guards.number_of(path) is not None or not delta.exists(path):
+    if rows is None or rows > MOST_ROWS or _is_left_to_spark(path) or not delta.exists(path):
         return False
     table = open_to_change(path)
     if not takes_columns(table, mode, frame.schema.jsonValue()["fields"]):
@@ -44,6 +45,13 @@ def write_few(
     options = table_options(path)
     write_deltalake(table, collected, mode=mode, storage_options=options, commit_properties=properties)
     return True
+
+
+def _is_left_to_spark(path: str) -> bool:
+    """Whether the table is on a store and under a lease. There the answer to a commit may be lost: Spark's log store finds out
+    that it succeeded, and `deltalake` reports a takeover, so that the run has to be repeated.
+    """
+    return is_url(path) and guards.number_of(path) is not None
 
 
 def takes_columns(table: DeltaTable, mode: Literal["append", "overwrite"], columns: Any) -> bool:

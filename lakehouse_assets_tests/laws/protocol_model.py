@@ -10,7 +10,6 @@ from functools import cache
 from typing import NamedTuple
 
 from lakehouse_assets_tests.laws.protocol_store import (
-    SPARK_TABLES,
     TABLES,
     Commit,
     LeaseFile,
@@ -21,7 +20,7 @@ from lakehouse_assets_tests.laws.protocol_store import (
     create_file,
     find_newest,
 )
-from lakehouse_assets_tests.laws.protocol_writer import TABLE_OF, Writer, fail, run_action
+from lakehouse_assets_tests.laws.protocol_writer import TABLE_OF, Writer, fail, is_light, make_commit, run_action
 
 EXISTING = Store(tables=(Table(version=0),) * len(TABLES))
 FRESH = Store()
@@ -138,16 +137,14 @@ def _faults_of_commit(
     table = TABLE_OF[name]
     if budget.lost_replies:
         left = budget._replace(lost_replies=budget.lost_replies - 1)
-        if table not in SPARK_TABLES:
+        if is_light(table, writer.base, writer.number):
             yield f"{writer.at}: its reply is lost", after, fail(writer, lost=True), left
         elif guards.compares_content:
             pass  # the repetition finds its own content, whatever came after it: as if the reply had arrived
         else:
             yield f"{writer.at}: its reply is lost", after, writer._replace(at=f"{name}.open"), left
     if budget.late_requests and store.late is None:
-        row = {"log": ("decided", writer.row), "mark_applied": ("applied", writer.row)}.get(name, writer.row)
-        late = Commit(table, writer.base, writer.number, row, writer.again and table in SPARK_TABLES)
-        left = budget._replace(late_requests=budget.late_requests - 1)
+        late, left = make_commit(store, writer, name), budget._replace(late_requests=budget.late_requests - 1)
         yield f"{writer.at} is given up", store._replace(late=late), fail(writer), left
 
 

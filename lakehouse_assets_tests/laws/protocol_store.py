@@ -27,6 +27,8 @@ class Safeguards:
     checks_number_at_commit: bool = True
     creates_version_once: bool = True
     compares_content: bool = True
+    states_lease_in_tables: bool = True
+    reads_number_of_commits: bool = True
     states_lease_in_logs: bool = True
     claims_decision_numbers: bool = True
     fences_after_errors: bool = True
@@ -36,25 +38,30 @@ class Safeguards:
 
 class Table(NamedTuple):
     """``number``: of the lease, as the newest commit states it. ``application``: the newest transaction of the lease's
-    application. ``claim``: the version that logged the newest decision. ``reader``: the highest lease that fenced or read it.
+    application. ``stated``: the version of the newest commit with that transaction. ``claim``: the version that logged the
+    newest decision. ``reader``: the highest lease that fenced or read it.
     """
 
     version: int = ABSENT
     number: int = 0
     application: int = 0
+    stated: int = ABSENT
     claim: int = ABSENT
     reader: int = 0
     rows: tuple[Any, ...] = ()
 
 
 class Commit(NamedTuple):
-    """One commit as requested: version ``base`` + 1 of a table. ``replaces``: rows of the same thing are replaced by it."""
+    """One commit as requested: version ``base`` + 1 of a table. ``replaces``: rows of the same thing are replaced by it.
+    ``is_light``: `deltalake` writes it, with the transaction of the lease's application.
+    """
 
     table: str
     base: int
     number: int
     row: Any
     replaces: bool = False
+    is_light: bool = False
 
 
 class LeaseFile(NamedTuple):
@@ -114,7 +121,8 @@ def read_table(store: Store, name: str, number: int) -> tuple[Store, Table]:
 def fence_table(store: Store, name: str, number: int) -> Store:
     """Add a commit that states the lease's number, and changes no row."""
     table = store.table(name)
-    fenced = table._replace(version=table.version + 1, number=number, application=number, reader=max(table.reader, number))
+    version, reader = table.version + 1, max(table.reader, number)
+    fenced = table._replace(version=version, number=number, application=number, stated=version, reader=reader)
     return store.with_table(name, fenced)
 
 
@@ -124,10 +132,10 @@ def apply_commit(store: Store, commit: Commit) -> Store:
     others = [row for row in table.rows if commit.table != "bronze" and row != commit.row] if commit.replaces else table.rows
     rows = (*others, commit.row)
     number = commit.number if commit.table not in LOGS else table.number
-    application = commit.number if commit.table not in SPARK_TABLES else table.application
     version = commit.base + 1
+    application, stated = (commit.number, version) if commit.is_light else (table.application, table.stated)
     claim = version if commit.table == "decisions" and commit.row[0] == "decided" else table.claim
-    after = Table(version, number, application, claim, max(table.reader, commit.number), rows)
+    after = Table(version, number, application, stated, claim, max(table.reader, commit.number), rows)
     late = table.reader > commit.number and version > 0
     store = store.with_table(commit.table, after)
     store = check(store)

@@ -14,6 +14,7 @@ from lakehouse_assets_tests.laws.protocol_writer import GATE
 
 TWICE = "bronze has an extraction twice"
 LATE = "a commit to bronze under lease"
+LATE_IN_SILVER = "a commit to silver under lease"
 LATE_RECORD = "a commit to extractions under lease"
 # Safeguards left out; the lake at first; what may happen; what the model finds then.
 BROKEN = {
@@ -26,6 +27,8 @@ BROKEN = {
     "checks_number_at_commit": (EXISTING, Budget(2), LATE),
     "creates_version_once": (EXISTING, Budget(2), LATE),
     "compares_content": (EXISTING, Budget(2, lost_replies=1), TWICE),
+    "states_lease_in_tables": (EXISTING, Budget(2), LATE_IN_SILVER),
+    "reads_number_of_commits": (FRESH, Budget(2, deaths=1), "silver has a decision twice"),
     "states_lease_in_logs": (EXISTING, Budget(2), LATE_RECORD),
     "fences_after_errors": (EXISTING, Budget(3, late_requests=1), LATE),
     "refuses_unfenced_tables": (FRESH, Budget(3), TWICE),

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from lakehouse_assets.storage import delta, delta_reads
 from lakehouse_assets.storage.adopted_files import adopt_files, statistics_of
-from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets_tests.storage.test_small_writes import AT, COLUMNS, ROWS, make_table, rows_of
 
@@ -166,7 +165,7 @@ def test_the_tables_own_choice_of_columns_has_statistics(spark, tmp_path: Path) 
     }  # fmt: skip
 
 
-def test_other_rows_and_other_tables_are_left_to_spark(spark, tmp_path: Path, table: str, monkeypatch) -> None:
+def test_other_rows_and_other_tables_are_left_to_spark(spark, tmp_path: Path, table: str) -> None:
     frame = spark.createDataFrame([(1, "x")], SMALL)
     partitioned = str(tmp_path / "partitioned")
     frame.write.format("delta").partitionBy("t").save(partitioned)
@@ -190,9 +189,6 @@ def test_other_rows_and_other_tables_are_left_to_spark(spark, tmp_path: Path, ta
     before = {path: (delta.version(path), names(path)) for path in (table, *others)}
     assert [name for name, (rows, path, count) in cases.items() if adopt(rows, tmp_path / "staged", path, count)] == []
     assert not adopt_files([], frame.schema.jsonValue()["fields"], table, 0, None)
-    with monkeypatch.context() as patch:
-        patch.setattr(guards, "number_of", lambda path: 7)
-        assert not adopt(frame, tmp_path / "staged", table)
     assert {path: (delta.version(path), names(path)) for path in before} == before
 
 

@@ -126,12 +126,17 @@ def require_unfenced(table: DeltaTable, path: str, transactions: Iterable[Transa
     """
     for transaction in transactions:
         number = table.transaction_version(transaction.app_id) or 0
-        if (path, transaction.app_id) in _unfenced:
-            number = max(number, int(table.history(1)[0].get("lakehouseLease") or 0))
-            if number < transaction.version:
-                raise LeaseLostError(transaction.app_id.removeprefix(PREFIX))
-        if number > transaction.version:
+        is_unfenced = (path, transaction.app_id) in _unfenced
+        if is_unfenced or (path in _guards and number < transaction.version):
+            # Spark's commits state no transaction: a table that the next holder has created has no fence either.
+            number = max(number, _stated_number(table))
+        if number > transaction.version or (is_unfenced and number < transaction.version):
             raise LeaseLostError(transaction.app_id.removeprefix(PREFIX))
+
+
+def _stated_number(table: DeltaTable) -> int:
+    """Return the number that the newest commit states; 0 for one of another program."""
+    return int(table.history(1)[0].get("lakehouseLease") or 0)
 
 
 def is_fenced(error: BaseException) -> bool:

@@ -34,24 +34,10 @@ from lakehouse_assets.storage.log_store import JAR, SOURCE_DIGEST, digest_source
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.source_positions import POSITIONS
 from lakehouse_assets.storage.staging_folder import staging_path
-from lakehouse_assets_tests.leased import log_store_of_leases
 from lakehouse_assets_tests.logbook import decided
 
 CODE = Path(storage.__file__).parent
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def leased(settings):
-    """A lake that several machines write."""
-    return settings.model_copy(update={"lock": "lease", "lease_seconds": 60})
-
-
-@pytest.fixture
-def leased_spark(spark, leased):
-    """The tests' session, whose Delta tables that are opened from now on have the log store of leases."""
-    with log_store_of_leases(spark, leased):
-        yield spark
 
 
 def take_over(settings, name="weather"):
