@@ -88,8 +88,10 @@ class S3(FrozenModel):
 
     def hadoop(self) -> dict[str, str]:
         """Return Spark's properties. A private server has buckets as folders, Amazon as host names. Raises EnvironmentMissing
-        for an absent profile.
+        for an absent profile, and for one that Spark cannot use.
         """
+        if self.uses_chain:
+            self.profile.require_for_spark()
         values = {"endpoint": self.endpoint, "endpoint.region": self._find_region()}
         values["path.style.access"] = "true" if self.endpoint else None
         values["aws.credentials.provider"] = S3A_CHAIN if self.uses_chain else None

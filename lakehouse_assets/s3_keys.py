@@ -46,6 +46,18 @@ class AwsProfile(FrozenModel):
                 f"AWS_PROFILE names the profile {self.name}, which is in neither {self.credentials} nor {self.config}"
             )
 
+    def require_for_spark(self) -> None:
+        """Raise EnvironmentMissing if the profile is absent, or has a login and no keys: Spark's jars do not have the parts for
+        that.
+        """
+        self.require()
+        values = self._values() or {}
+        if "aws_access_key_id" not in values and any(name.startswith("sso_") for name in values):
+            raise EnvironmentMissing(
+                f"the profile {self.name} has a login (IAM Identity Center), which Spark cannot use: set its keys as variables,"
+                f' by `eval "$(aws configure export-credentials --profile {self.name} --format env)"`'
+            )
+
     @property
     def region(self) -> str | None:
         """Return the profile's region; None if it has none."""
@@ -82,8 +94,8 @@ class S3Keys(TypedDict):
 
 
 Variables = tuple[tuple[str, str], ...]
-# Of the environment that was last looked at, a role's: they ask for the next keys by themselves.
-_of_roles: dict[Variables, Any] = {}
+# Credentials of a role, for the last environment that had one: they ask for the next keys by themselves.
+_last_role_credentials: dict[Variables, Any] = {}
 
 
 def find_keys() -> S3Keys:
@@ -103,7 +115,8 @@ def _search(variables: Variables, period: int) -> tuple[str, str, str | None]:
     import botocore.session  # noqa: PLC0415 (the same)
     from botocore.credentials import RefreshableCredentials  # noqa: PLC0415 (the same)
 
-    failures = botocore.exceptions.BotoCoreError, RuntimeError  # the second one: keys that have expired
+    # ClientError: a role that is refused. RuntimeError: keys that have expired. OSError: a token's file that is gone.
+    failures = botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, RuntimeError, OSError
     try:
         credentials = botocore.session.Session().get_credentials()
         keys = credentials.get_frozen_credentials() if credentials else None
@@ -111,19 +124,19 @@ def _search(variables: Variables, period: int) -> tuple[str, str, str | None]:
         credentials, keys, failure = None, None, type(error).__name__
     else:
         failure = ""
-    if keys is None and (last := _of_roles.get(variables)) is not None:
+    if keys is None and (last := _last_role_credentials.get(variables)) is not None:
         with suppress(*failures):
             return _as_texts(last.get_frozen_credentials())
     if failure:
         # Its message may quote the answer, and with it a key.
         raise EnvironmentMissing(f"the keys of S3 cannot be read from the profile or the role: {failure}")
     if isinstance(credentials, RefreshableCredentials):
-        _of_roles.clear()
-        _of_roles[variables] = credentials
+        _last_role_credentials.clear()
+        _last_role_credentials[variables] = credentials
     if keys is None or keys.access_key is None or keys.secret_key is None:
         raise EnvironmentMissing(
             "there are no keys of S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this machine a"
-            " role"
+            " role. A public bucket needs keys as well: those of any account that may read it"
         )
     return _as_texts(keys)
 

@@ -7,16 +7,21 @@ Spark, files and messages (storage/test_s3_keys).
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from pyarrow import fs
 
 from lakehouse_assets.object_store import ObjectStore
+from lakehouse_assets.storage.jars import JARS_FOR_S3
 from lakehouse_assets_tests.e2e.s3_roles import PROFILE_KEY, ROLE_KEY, SECRET, TOKEN, role_endpoint, without_keys, write_profile
 from lakehouse_assets_tests.e2e.servers import fetch_jars_of_s3
 from lakehouse_assets_tests.e2e.store_proxy import StoreProxy, store_behind_proxy
 from lakehouse_assets_tests.e2e.test_past_one_machine import EXAMPLES, Deployment, instance
 
 DAYS = ("2013-08-17", "2013-08-18")
+ENVIRONMENT_OF_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
+BY_BOTOCORE = {"of_container": "python-urllib3", "of_machine": "Botocore"}
 EVERY_LIBRARY = {"object_store", "aws-sdk-cpp", "Hadoop"}
 
 
@@ -69,9 +74,33 @@ def test_runs_with_the_keys_of_a_profile(proxy: StoreProxy, tmp_path: Path) -> N
 
 @pytest.mark.exhaustive(seconds=90)
 @pytest.mark.timeout(600)
-def test_runs_with_the_keys_of_a_role(proxy: StoreProxy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["of_container", "of_machine"])
+def test_runs_with_the_keys_of_a_role(proxy: StoreProxy, tmp_path: Path, kind: str) -> None:
     with role_endpoint(tmp_path) as role:
-        play(deploy(tmp_path / "home", proxy, role.variables), proxy, ROLE_KEY)
+        play(deploy(tmp_path / "home", proxy, getattr(role, kind)), proxy, ROLE_KEY)
         print(f"requests for keys: {dict(role.requests)}")
-        assert set(role.requests) == {"aws-sdk-cpp", "aws-sdk-java", "python-urllib3"}, "pyarrow, Spark, and this project"
-        assert role.requests.total() < 40, "each process asks a few times"
+        assert set(role.requests) == {"aws-sdk-cpp", "aws-sdk-java", BY_BOTOCORE[kind]}, "pyarrow, Spark, and this project"
+        assert role.requests.total() < 120, "each process asks a few times"
+
+
+@pytest.mark.exhaustive(seconds=20)
+@pytest.mark.parametrize("kind", ["of_container", "of_machine", "of_web_identity"])
+def test_spark_s_jars_have_the_parts_for_each_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The chain that Spark is given, in a Java with these jars. A whole run with a web identity needs Amazon's own address."""
+    fetch_jars_of_s3()
+    jars = Path(pyspark.__file__).parent / "jars"
+    with role_endpoint(tmp_path) as role:
+        for name in (*ENVIRONMENT_OF_KEYS, *getattr(role, kind)):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in {"AWS_EC2_METADATA_DISABLED": "true", **getattr(role, kind)}.items():
+            monkeypatch.setenv(name, value)
+        options = [f"-Duser.home={tmp_path}"]
+        [py4j] = map(str, jars.glob("py4j-*.jar"))
+        port = launch_gateway(jarpath=py4j, classpath=f"{JARS_FOR_S3}/*:{jars}/*", javaopts=options, die_on_exit=True)
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+        try:
+            chain = gateway.jvm.software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider.create()  # type: ignore[attr-defined]
+            assert chain.resolveCredentials().accessKeyId() == ROLE_KEY
+        finally:
+            gateway.shutdown()
+    assert set(role.requests) == {"aws-sdk-java"}

@@ -60,6 +60,23 @@ def test_a_location_is_the_same_path_with_keys_in_variables_and_without(tmp_path
     assert open_filesystem(location)[0] is open_filesystem(location)[0], "each file system would ask a role for keys"
 
 
+def test_a_profile_with_a_login_is_refused_before_spark_starts(tmp_path):
+    """What needs no Spark goes on: the other libraries know logins."""
+    variables = {"HOME": str(tmp_path), **write_profile(tmp_path)}
+    (tmp_path / ".aws" / "credentials").unlink()
+    with (tmp_path / ".aws" / "config").open("a") as file:
+        file.write("sso_session = shop\nsso_account_id = 123456789012\nsso_role_name = lakekeeper\n")
+    store = ObjectStore.from_environment(variables)
+    assert store.options(LAKE) == {"AWS_REGION": "eu-central-1"}
+    with pytest.raises(
+        EnvironmentMissing, match=r"has a login .* which Spark cannot use: .* --profile lakekeeper --format env"
+    ):
+        store.hadoop(LAKE)
+    assert ObjectStore.from_environment({**variables, **dict.fromkeys(KEYS, "mine")}).hadoop(LAKE)
+    write_profile(tmp_path)
+    assert ObjectStore.from_environment(variables).hadoop(LAKE), "with keys beside it"
+
+
 @pytest.mark.parametrize("reader", ["options", "arrow_uri", "hadoop"])
 def test_an_absent_profile_is_named_before_any_library_looks_for_it(tmp_path, reader):
     store = ObjectStore.from_environment({"HOME": str(tmp_path), **write_profile(tmp_path), "AWS_PROFILE": "nobody"})
@@ -86,7 +103,7 @@ def test_without_a_profile_and_a_role_the_error_names_the_variables(tmp_path, mo
 def test_a_role_that_is_refused_is_reported_without_the_answer(tmp_path, monkeypatch):
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
     with role_endpoint(tmp_path) as role:
-        for name, value in {**without_keys(tmp_path), **role.variables}.items():
+        for name, value in {**without_keys(tmp_path), **role.of_container}.items():
             monkeypatch.setenv(name, value)
         (tmp_path / "token").write_text("may-not-ask")
         with pytest.raises(EnvironmentMissing, match=r"cannot be read from the profile or the role: \w+$"):
@@ -98,7 +115,7 @@ def test_the_last_keys_of_a_role_are_used_while_it_does_not_answer(tmp_path, mon
     periods = iter(range(0, 10_000, 1_000))
     monkeypatch.setattr("lakehouse_assets.s3_keys.time.monotonic", lambda: next(periods))
     with role_endpoint(tmp_path) as role:
-        for name, value in {**without_keys(tmp_path), **role.variables}.items():
+        for name, value in {**without_keys(tmp_path), **role.of_container}.items():
             monkeypatch.setenv(name, value)
         keys = find_keys()
         (tmp_path / "token").write_text("may-not-ask")
@@ -106,6 +123,23 @@ def test_the_last_keys_of_a_role_are_used_while_it_does_not_answer(tmp_path, mon
         monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "other"))
         (tmp_path / "other").write_text("may-not-ask")
         with pytest.raises(EnvironmentMissing):  # of another environment
+            find_keys()
+
+
+def test_a_web_identity_is_changed_into_keys_for_the_libraries_without_a_chain(proxy: StoreProxy, tmp_path, monkeypatch):
+    """Of leases and logs. Pyarrow asks Amazon's own address for them, wherever AWS_ENDPOINT_URL_STS leads."""
+    with role_endpoint(tmp_path) as role:
+        own = {"AWS_ENDPOINT_URL_S3": proxy.variables["AWS_ENDPOINT_URL"], "AWS_ENDPOINT_URL": ""}
+        for name, value in {**without_keys(tmp_path), **role.of_web_identity, **own, **dict.fromkeys(KEYS, "")}.items():
+            monkeypatch.setenv(name, value)
+        keys = find_keys()
+        assert (keys["access_key_id"], keys["token"]) == (ROLE_KEY, TOKEN)
+        command = [sys.executable, "-c", WITHOUT_PYARROW, "s3a://lake/identity"]
+        child = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+        assert child.returncode == 0, child.stderr[-3000:]
+        assert proxy.signers == {("object_store", ROLE_KEY)}
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "none"))
+        with pytest.raises(EnvironmentMissing, match=r"cannot be read from the profile or the role: \w+$"):
             find_keys()
 
 
@@ -126,6 +160,7 @@ assert delta.version(lake + "/log") == 0
 filesystem, path = open_filesystem(lake + "/file")
 filesystem.open_output_stream(path).close()
 """
+WITHOUT_PYARROW = EACH_LIBRARY.partition("filesystem, path =")[0]
 
 
 @pytest.fixture
@@ -138,10 +173,12 @@ def test_each_library_uses_the_profile_s_keys_and_the_role_s(proxy: StoreProxy, 
     address = {"AWS_ENDPOINT_URL": proxy.variables["AWS_ENDPOINT_URL"]}
     (tmp_path / "elsewhere").mkdir()
     with role_endpoint(tmp_path) as role:
-        profile = {**without_keys(tmp_path), **write_profile(tmp_path)}
-        for variables, key in ((profile, PROFILE_KEY), ({**without_keys(tmp_path / "elsewhere"), **role.variables}, ROLE_KEY)):
+        profile, plain = {**without_keys(tmp_path), **write_profile(tmp_path)}, without_keys(tmp_path / "elsewhere")
+        for number, (variables, key) in enumerate(
+            ((profile, PROFILE_KEY), (plain | role.of_container, ROLE_KEY), (plain | role.of_machine, ROLE_KEY))
+        ):
             proxy.signers.clear()
-            command = [sys.executable, "-c", EACH_LIBRARY, f"s3a://lake/{key.lower()}"]
+            command = [sys.executable, "-c", EACH_LIBRARY, f"s3a://lake/{number}"]
             child = subprocess.run(
                 command, env=variables | address, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
             )
