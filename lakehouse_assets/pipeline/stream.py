@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.contracts.windows import Window, window_start
 from lakehouse_assets.decisions import ledger
@@ -80,13 +81,28 @@ def publish_windows(run: Run, windows: Sequence[Window]) -> Published:
         return publish(run, windows)
 
 
+def publish_unfinished(run: Run, most: int) -> tuple[Mapping[Window, Decision], bool]:
+    """Finish the oldest windows that a killed run left, at most so many at once. Returns those that passed the gate, with their
+    decisions, and whether none is left. Raises as `extract` and `publish`.
+    """
+    if not unfinished_windows(run.settings, run.spec):
+        return {}, True
+    with table_lock(run.settings, run.table):
+        # Another process may have had one of them under way, and finished it since.
+        windows = unfinished_windows(run.settings, run.spec)
+        return publish_windows(run, windows[:most]).current if windows else {}, len(windows) < most
+
+
 @dataclass(frozen=True)
 class StreamWindow:
-    """A window that was recorded and passed the gate. ``position``: what it took, as text of its feed."""
+    """A window that was recorded and passed the gate. ``position``: what it took, as text of its feed. ``previous``: the start
+    of the newest window that was recorded before it; None for the first.
+    """
 
     window: Window
     position: str
     published: Published
+    previous: datetime | None
 
 
 def publish_next(run: Run, feed: Feed) -> StreamWindow | None:
@@ -104,4 +120,4 @@ def publish_next(run: Run, feed: Feed) -> StreamWindow | None:
         window = name_next_window(run.spec, recorded, now)
         record_positions(run.settings, run.table, {window: position}, run.run_id, now)
         run.step("positions_recorded")
-        return StreamWindow(window, position, publish_windows(run, [window]))
+        return StreamWindow(window, position, publish_windows(run, [window]), max(recorded, default=None))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -144,6 +145,58 @@ def test_an_error_is_tried_again_later_and_what_is_on_record_first(spark, broker
     assert streamed.silver(on) == {2: 1.5, 4: 2.5}
     assert stream.take_turn(lambda *_: good, clock.now) == {}
     assert stream.due_at == clock.now + POLL
+    stream.feed.close()
+
+
+@pytest.mark.parametrize("more", [[], [reading(3, 3.5)]], ids=["nothing_new", "something_new"])
+def test_a_window_that_another_process_left_is_finished_while_this_one_serves(spark, broker, topic, on, more):
+    """Two services of one table: one dies with a window on record, and the other has begun long before."""
+    spec, now = table(topic), streamed.START
+    good = runner(spark, on, spec)
+    stream = TableStream(spec, on, {}, now)
+    assert stream.take_turn(lambda *_: good, now) == {}
+
+    def die(step: str) -> None:
+        if step == "positions_recorded":
+            raise OSError("killed")
+
+    send(broker, topic, [reading(2, 1.5)])
+    with pytest.raises(OSError, match="killed"):
+        take(spark, on, spec, die)
+    send(broker, topic, more)
+    for _ in range(3):
+        stream.take_turn(lambda *_: good, now)
+    assert streamed.silver(on) == streamed.oracle([reading(2, 1.5), *more])
+    assert unfinished_windows(on, spec) == []
+    stream.feed.close()
+
+
+def test_a_window_left_between_a_look_and_the_lock_is_finished(spark, broker, topic, on, monkeypatch):
+    """The other process records the first messages and dies, after this one has looked and before it has the lock."""
+    spec, now = table(topic), streamed.START
+    good = runner(spark, on, spec)
+    stream = TableStream(spec, on, {}, now)
+    stream.take_turn(lambda *_: good, now)
+    send(broker, topic, [reading(2, 1.5)])
+    ask, first = stream.feed.next_position, iter([True])
+
+    def die(step: str) -> None:
+        if step == "positions_recorded":
+            raise OSError("killed")
+
+    def look(recorded: Any, at: datetime) -> str | None:
+        position = ask(recorded, at)
+        if next(first, False):
+            with pytest.raises(OSError, match="killed"):
+                take(spark, on, spec, die)
+            send(broker, topic, [reading(4, 2.5)])
+        return position
+
+    monkeypatch.setattr(stream.feed, "next_position", look)
+    for _ in range(3):
+        stream.take_turn(lambda *_: good, now)
+    assert streamed.silver(on) == {2: 1.5, 4: 2.5}
+    assert unfinished_windows(on, spec) == []
     stream.feed.close()
 
 

@@ -17,7 +17,7 @@ from lakehouse_assets.contracts.windows import Window
 from lakehouse_assets.decisions.retry_policy import LONGEST_STREAM_DELAY, stream_retry_delay
 from lakehouse_assets.operations.maintain import compact
 from lakehouse_assets.pipeline.run import Run
-from lakehouse_assets.pipeline.stream import publish_next, publish_windows, refuse_other_source, unfinished_windows
+from lakehouse_assets.pipeline.stream import publish_next, publish_unfinished, refuse_other_source
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.sources import open_feed
 from lakehouse_assets.sources.feed import Feed
@@ -38,7 +38,8 @@ class TableStream:
     """A stream while its process lives. ``readers``: what reads each column downstream. ``due_at``: when its source is asked
     next (UTC). ``left``: how much is still to be taken of what waited when the stream began; None without a limit. ``windows``:
     how many have passed the gate. ``is_urgent``: whether one of them, since the last report, is not plainly published.
-    ``failures``: tries since the last that succeeded. ``is_complete``: whether what a killed run left is finished.
+    ``failures``: tries since the last that succeeded. ``is_complete``: whether what a killed run left is finished. ``newest``:
+    the start of the newest recorded window that this stream knows to be finished: a later one is another process's.
     """
 
     spec: TableSpec
@@ -50,7 +51,10 @@ class TableStream:
     is_urgent: bool = False
     failures: int = 0
     is_complete: bool = False
+    newest: datetime | None = None
     feed: Feed = field(init=False)
+    _recorded: Mapping[datetime, str] | None = field(init=False, default=None)
+    _newest_recorded: datetime | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.feed = open_feed(self.spec, self.settings)
@@ -73,7 +77,7 @@ class TableStream:
         if self.due_at > now + max(duration(self.stream.trigger), POLL, LONGEST_STREAM_DELAY):
             self.due_at = now
 
-    def take_turn(self, make_run: MakeRun, now: datetime) -> dict[Window, Decision]:
+    def take_turn(self, make_run: MakeRun, now: datetime) -> Mapping[Window, Decision]:
         """Finish what a killed run left, or take the next window if something has arrived. Returns the windows that passed the
         gate, with their decisions.
 
@@ -102,22 +106,32 @@ class TableStream:
             except Exception as error:  # the windows are published, whatever it is
                 log.warning("%s: its small files are merged later: %s", self.spec.name, type(error).__name__)
 
-    def _finish(self, run: Run) -> dict[Window, Decision]:
+    def _finish(self, run: Run) -> Mapping[Window, Decision]:
         refuse_other_source(run)
-        windows = unfinished_windows(self.settings, self.spec)[:MOST_TOGETHER]
-        published = publish_windows(run, windows).current if windows else {}
-        self.is_complete = len(windows) < MOST_TOGETHER
+        newest = self._find_newest(read_positions(self.settings, self.spec.name))
+        published, self.is_complete = publish_unfinished(run, MOST_TOGETHER)
+        self.newest = newest if self.is_complete else self.newest
         return published
 
-    def _take(self, run: Run, began: datetime) -> dict[Window, Decision]:
+    def _find_newest(self, recorded: Mapping[datetime, str]) -> datetime | None:
+        """Return the start of the newest recorded window. A log that has not changed is the same mapping."""
+        if recorded is not self._recorded:
+            self._recorded, self._newest_recorded = recorded, max(recorded, default=None)
+        return self._newest_recorded
+
+    def _take(self, run: Run, began: datetime) -> Mapping[Window, Decision]:
         # Without the lock, which is nobody's between two windows.
         recorded = read_positions(self.settings, self.spec.name)
+        if self._find_newest(recorded) != self.newest:
+            return self._finish(run)  # another process takes windows as well, and may have died with one
         waits = self.left != 0 and self.feed.next_position(recorded, began) is not None
         published = publish_next(run, self.feed) if waits else None
         if published is None:
             self.due_at = began + POLL
             self.left = None if self.left is None else 0
             return {}
+        self.is_complete = published.previous == self.newest
+        self.newest = published.window.start if self.is_complete else self.newest
         self.due_at = began + duration(self.stream.trigger)
         if self.left is not None:
             self.left = max(self.left - self.feed.size(published.position), 0)
