@@ -13,7 +13,7 @@ from typing import TypeVar
 from filelock import FileLock, Timeout
 from pyarrow import fs
 
-from lakehouse_assets.errors import LeaseLostError, LockedError, RefusedError
+from lakehouse_assets.errors import EnvironmentMissing, LeaseLostError, LockedError, RefusedError
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage.backup.manifest import write_whole
@@ -157,8 +157,8 @@ def refuse_other_host(settings: Settings) -> None:
 
 def _refuse_others_on_store(settings: Settings) -> None:
     """The same for a lake on a store, asked at the first lock after each minute. The lock files are on a disk of the machine:
-    the record names their folder as well. The creation is not conditional, since not every store knows that. Of two machines
-    that begin at once, one is refused at its first lock after a minute.
+    the record names their folder as well. Of two machines that begin at once, one creates the record; on a store without
+    conditional requests the other is refused at its first lock after a minute.
     """
     lake = (settings.root, settings.locks)
     if lake in _own_lakes and time.monotonic() - _own_lakes[lake] < OWN_SECONDS:
@@ -166,12 +166,12 @@ def _refuse_others_on_store(settings: Settings) -> None:
     filesystem, base = open_filesystem(settings.root)
     path, own = f"{base}/_locks/{HOST_FILE}", f"{host_name()} (lock files in {settings.locks})"
     recorded = _read_host_on_store(filesystem, path)
+    if not recorded and filesystem.get_file_info(f"{base}/_leases").type is not fs.FileType.Directory:
+        recorded = _record_host_on_store(settings, filesystem, path, own)
     if recorded and recorded != own:
         raise _written_elsewhere(settings, recorded, own, _host_record(settings))
     if filesystem.get_file_info(f"{base}/_leases").type is fs.FileType.Directory:
         raise _written_under_leases(settings)
-    if not recorded:
-        write_whole(filesystem, path, f"{own}\n".encode())
     _own_lakes[lake] = time.monotonic()
 
 
@@ -231,6 +231,22 @@ def _read_host_on_store(filesystem: fs.FileSystem, path: str) -> str:
             return file.read().decode("utf-8", errors="replace").strip()
     except FileNotFoundError:
         return ""
+
+
+def _record_host_on_store(settings: Settings, filesystem: fs.FileSystem, path: str, own: str) -> str:
+    """Record this machine unless another one has meanwhile; return whose record is there."""
+    from lakehouse_assets.storage.leases.files import LeaseFiles  # noqa: PLC0415 (as in `_lease`)
+
+    content = f"{own}\n".encode()
+    try:
+        if LeaseFiles(settings.root).create_file(f"_locks/{HOST_FILE}", content):
+            return own
+    except EnvironmentMissing:  # a store that knows no conditional requests
+        pass
+    if recorded := _read_host_on_store(filesystem, path):
+        return recorded
+    write_whole(filesystem, path, content)  # over an empty one too
+    return own
 
 
 def _record_host(path: Path, host: str) -> str:

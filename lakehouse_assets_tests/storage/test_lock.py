@@ -67,6 +67,9 @@ def on_store(settings, monkeypatch, tmp_path):
     monkeypatch.setattr(
         "lakehouse_assets.storage.leases.holding.LeaseFiles", lambda _: LeaseFiles(str(tmp_path / "bucket" / "lake"))
     )
+    monkeypatch.setattr(
+        "lakehouse_assets.storage.leases.files.LeaseFiles", lambda _: LeaseFiles(str(tmp_path / "bucket" / "lake"))
+    )
     monkeypatch.setattr("lakehouse_assets.storage.leases.holding._holders", {})
     (tmp_path / "bucket" / "lake" / "_locks").mkdir(parents=True)
     return settings.model_copy(update={"root": "s3a://bucket/lake", "lock": "file"})
@@ -87,6 +90,38 @@ def test_a_lake_on_a_store_is_written_with_the_lock_files_of_one_machine(on_stor
     advice = r"set `lock: lease`.*delete s3a://bucket/lake/_locks/host"
     with pytest.raises(RefusedError, match=advice), table_lock(elsewhere, "weather"):
         pytest.fail("it must not begin")
+
+
+@pytest.mark.parametrize("name", ["another", "own"])
+def test_of_two_machines_that_begin_at_once_one_records_itself(on_store, name, monkeypatch, tmp_path):
+    """The other one's record comes after this one has looked for it."""
+    record, read = tmp_path / "bucket" / "lake" / "_locks" / "host", lock._read_host_on_store
+    own = f"{lock.host_name()} (lock files in {on_store.locks})"
+
+    def read_before_the_other(*arguments):
+        host = read(*arguments)
+        monkeypatch.setattr(lock, "_read_host_on_store", read)
+        record.write_text("another\n" if name == "another" else f"{own}\n")
+        return host
+
+    monkeypatch.setattr(lock, "_read_host_on_store", read_before_the_other)
+    if name == "own":  # a second process of this machine
+        with table_lock(on_store, "weather"):
+            pass
+        return
+    with pytest.raises(RefusedError, match="is written by the machine another"), table_lock(on_store, "weather"):
+        pytest.fail("it must not begin")
+    assert record.read_text() == "another\n"
+
+
+def test_a_store_without_conditional_requests_gets_a_record_too(on_store, monkeypatch, tmp_path):
+    def refuse(*_):
+        raise EnvironmentMissing("not supported")
+
+    monkeypatch.setattr(LeaseFiles, "create_file", refuse)
+    with table_lock(on_store, "weather"):
+        pass
+    assert (tmp_path / "bucket" / "lake" / "_locks" / "host").read_text().startswith(lock.host_name())
 
 
 def test_a_lake_on_a_store_with_leases_takes_no_lock_file(on_store, tmp_path):

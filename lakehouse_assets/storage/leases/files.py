@@ -76,11 +76,15 @@ class LeaseFiles:
         """Create the file of a number; return False if another writer has. Whose it is, the content tells: the answer to a
         request may be lost, and its repetition is refused.
         """
+        return self.create_file(_path(name, number), content) or (bool(content) and self.read(name, number) == content)
+
+    def create_file(self, path: str, content: bytes) -> bool:
+        """Create a file of the lake; return False if it is there."""
         try:
             with self._answering():
-                obstore.put(self.store, _path(name, number), content, mode="create")
+                obstore.put(self.store, path, content, mode="create")
         except AlreadyExistsError:
-            return bool(content) and self.read(name, number) == content
+            return False
         return True
 
     def read(self, name: str, number: int) -> bytes | None:
