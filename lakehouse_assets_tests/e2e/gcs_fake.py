@@ -1,24 +1,31 @@
-"""A fake of Google Cloud Storage in memory, of what `obstore`, `deltalake` and `pyarrow` ask of it here.
+"""A fake of Google Cloud Storage in memory, of what `obstore`, `deltalake` and `pyarrow` ask of it here; and of S3 for the
+first two.
 
 Belongs here: objects by Google's XML API with conditions on their generation; its JSON API as far as listing and reading go.
-Does not: multipart uploads, copies, authentication, Spark's connector; what must hold (test_gcs_fake).
+Does not: multipart uploads, copies, authentication, Spark's connector; what must hold (test_gcs_fake, test_many_writers_on_s3).
 
 It follows Google's documentation: `x-goog-if-generation-match: 0` creates an object once, and each content has a generation of
-its own. fake-gcs-server, which is more complete, refuses the XML API's writes.
+its own. fake-gcs-server, which is more complete, refuses the XML API's writes. S3 has the same requests, but for the condition
+`If-None-Match: *` and the deletion of many objects at once.
 """
 
 import base64
 import hashlib
 import json
+import re
+import subprocess
+import sys
 import threading
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
+
+from lakehouse_assets_tests.e2e.listeners import QuietHandler, listening
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class FakeStore:
     generation: int = 0
     refused: int = 0
     authorized: int = 0
+    _paths: list[str] = field(default_factory=list)
     _changing: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, path: str, content: bytes, match: str | None) -> StoredObject | None:
@@ -48,20 +56,26 @@ class FakeStore:
                 self.refused += 1
                 return None
             self.generation += 1
+            if stored is None:
+                insort(self._paths, path)
             self.objects[path] = StoredObject(content, self.generation, datetime.now(UTC))
             return self.objects[path]
 
     def delete(self, path: str) -> bool:
         """Return whether it was there."""
         with self._changing:
-            return self.objects.pop(path, None) is not None
+            if self.objects.pop(path, None) is None:
+                return False
+            del self._paths[bisect_left(self._paths, path)]
+            return True
 
-    def below(self, bucket: str, prefix: str) -> list[tuple[str, StoredObject]]:
-        """Return names and objects of a bucket, by name."""
+    def below(self, bucket: str, prefix: str, after: str = "") -> list[tuple[str, StoredObject]]:
+        """Return names and objects of a bucket, by name. ``after``: without the names up to this one."""
+        first, last = f"{bucket}/{max(prefix, after)}", f"{bucket}/{prefix}\U0010ffff"
         with self._changing:
-            objects = sorted(self.objects.items())
-        named = [(path.removeprefix(f"{bucket}/"), each) for path, each in objects if path.startswith(f"{bucket}/")]
-        return [(name, each) for name, each in named if name.startswith(prefix)]
+            paths = self._paths[bisect_left(self._paths, first) : bisect_left(self._paths, last)]
+            named = [(path.removeprefix(f"{bucket}/"), self.objects[path]) for path in paths]
+        return [(name, each) for name, each in named if not after or name > after]
 
 
 @contextmanager
@@ -72,24 +86,34 @@ def fake_gcs() -> Iterator[tuple[str, FakeStore]]:
     class Handler(_Handler):
         fake = store
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listener.server_address[1]}", store
-    finally:
-        listener.shutdown()
-        listener.server_close()
+    with listening(Handler) as address:
+        yield address, store
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
+_SERVER = """
+import sys
+from lakehouse_assets_tests.e2e.gcs_fake import fake_gcs
+with fake_gcs() as (address, store):
+    print(address, flush=True)
+    sys.stdin.read()
+    print(store.refused, store.authorized, flush=True)
+"""
+
+
+@contextmanager
+def fake_in_its_own_process() -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Yield the address of a fake, and its process: a library that keeps Python waiting would keep the fake waiting too. Once
+    its input is closed, it prints how many writes were refused, and how many requests had a token.
+    """
+    command = [sys.executable, "-c", _SERVER]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout and child.stdin
+        yield child.stdout.readline().strip(), child
+        child.stdin.close()
+
+
+class _Handler(QuietHandler):
     fake: FakeStore
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
 
     def do_GET(self) -> None:
         self.fake.authorized += "Authorization" in self.headers
@@ -107,11 +131,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = unquote(urlsplit(self.path).path).lstrip("/")
-        stored = self.fake.put(path, content, self.headers.get("x-goog-if-generation-match"))
+        is_new = "0" if self.headers.get("If-None-Match") == "*" else None
+        stored = self.fake.put(path, content, self.headers.get("x-goog-if-generation-match") or is_new)
         if stored is None:
             self._send(412, b"<Error><Code>PreconditionFailed</Code></Error>")
         else:
             self._send(200, b"", _headers(stored))
+
+    def do_POST(self) -> None:
+        """Delete many objects, as S3 does."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        for name in re.findall("<Key>(.*?)</Key>", body):
+            self.fake.delete(f"{unquote(urlsplit(self.path).path).strip('/')}/{unescape(name)}")
+        self._send(200, b"<DeleteResult></DeleteResult>")
 
     def do_DELETE(self) -> None:
         self._send(204 if self.fake.delete(unquote(urlsplit(self.path).path).lstrip("/")) else 404)
@@ -172,9 +204,7 @@ def _etag(stored: StoredObject) -> str:
 def _list_xml(fake: FakeStore, bucket: str, query: dict[str, str]) -> bytes:
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
     contents, folders = [], {}
-    for name, each in fake.below(bucket, prefix):
-        if name <= query.get("start-after", ""):
-            continue
+    for name, each in fake.below(bucket, prefix, query.get("start-after", "")):
         rest = name.removeprefix(prefix)
         if delimiter and delimiter in rest:
             folders[prefix + rest.partition(delimiter)[0] + delimiter] = None

@@ -6,14 +6,14 @@ Belongs here: both, for tests. Does not: a server of S3 (servers), or what reads
 import json
 import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
+
+from lakehouse_assets_tests.e2e.listeners import QuietHandler, listening
 
 PROFILE_KEY, ROLE_KEY = "KEYOFTHEPROFILE", "KEYOFTHEROLE"
 SECRET = "a-secret-that-nobody-may-see"
@@ -41,9 +41,8 @@ def write_profile(home: Path) -> dict[str, str]:
 class RoleEndpoint:
     """``requests``: how many it has answered, by program. ``variables``: those by which the libraries find it, by kind."""
 
-    def __init__(self, port: int, token_file: Path) -> None:
-        self.requests = Counter[str]()
-        address = f"http://127.0.0.1:{port}"
+    def __init__(self, address: str, token_file: Path, requests: Counter[str]) -> None:
+        self.requests = requests
         self.of_container = {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{address}/keys",
             "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token_file),
@@ -78,23 +77,12 @@ def role_endpoint(home: Path) -> Iterator[RoleEndpoint]:
     class Handler(_Handler):
         requests = Counter[str]()
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
-    endpoint = RoleEndpoint(listener.server_address[1], token_file)
-    endpoint.requests = Handler.requests
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
-    try:
-        yield endpoint
-    finally:
-        listener.shutdown()
-        listener.server_close()
+    with listening(Handler) as address:
+        yield RoleEndpoint(address, token_file, Handler.requests)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     requests: Counter[str]
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
 
     def do_PUT(self) -> None:
         """Give the session's token, which the second version of a machine's metadata asks for."""
@@ -122,6 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+        self.wfile.flush()
 
 
 def _keys() -> dict[str, str]:

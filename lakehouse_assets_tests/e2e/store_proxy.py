@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -22,6 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from lakehouse_assets_tests.e2e.listeners import QuietHandler, listening
 from lakehouse_assets_tests.e2e.servers import s3_server
 
 # SLOW: carried out and answered late. REFUSED: 503, not carried out. LOST: carried out, and no answer. UNSURE: carried out, and
@@ -70,14 +70,8 @@ class StoreProxy:
         class Handler(_Handler):
             store_proxy = proxy
 
-        listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        listener.daemon_threads = True
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{listener.server_address[1]}"
-        finally:
-            listener.shutdown()
-            listener.server_close()
+        with listening(Handler) as address:
+            yield address
 
     def await_late_requests(self) -> None:
         """Wait until the server has got each request that its client gave up."""
@@ -144,29 +138,23 @@ def store_behind_proxy(home: Path) -> Iterator[StoreProxy]:
         pytest.skip("moto's S3 server is not installed (the extra `dev` has it)")
     with s3_server(home, "lake") as server, pytest.MonkeyPatch.context() as patch:
         proxy = StoreProxy(server)
-        for name, value in _variables(server).items():
+        for name, value in variables_of(server).items():
             patch.setenv(name, value)
         with proxy.up() as address:
-            proxy.variables = _variables(address)
+            proxy.variables = variables_of(address)
             yield proxy
 
 
-def _variables(address: str) -> dict[str, str]:
+def variables_of(address: str) -> dict[str, str]:
     """Return the variables by which Amazon's libraries find a server."""
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     return {**keys, "AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     """One connection of a client."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
     store_proxy: StoreProxy
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
 
     def handle_expect_100(self) -> bool:
         """Ask for the content at once. Hadoop's client sends it without being asked, but only after three seconds."""

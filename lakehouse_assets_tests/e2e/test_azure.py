@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from pyarrow import fs
 
 from lakehouse_assets.contracts.path_pattern import PathPattern
@@ -28,6 +28,7 @@ from lakehouse_assets.storage.audit_log import find_tables
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets_tests.e2e.servers import azure_server, azurite_program
+from lakehouse_assets_tests.e2e.two_appends import append_twice_from_one_version
 from lakehouse_assets_tests.support import PROJECT_ROOT
 
 pytestmark = pytest.mark.exhaustive(seconds=40)
@@ -69,14 +70,7 @@ def test_a_lease_file_is_created_once(azure):
 
 
 def test_two_appends_by_deltalake_from_one_version_are_both_there(azure):
-    path = f"{ADDRESS}/lake/log"
-    assert not delta.exists(path)
-    write_deltalake(path, pa.table({"n": [1]}), storage_options=ObjectStore.from_environment().options(path))
-    one, other = (DeltaTable(path, storage_options=ObjectStore.from_environment().options(path)) for _ in range(2))
-    for number, table in enumerate((one, other), 2):
-        write_deltalake(table, pa.table({"n": [number]}), mode="append")
-    assert sorted(delta.read_arrow(path)["n"].to_pylist()) == [1, 2, 3]
-    assert delta.version(path) == 2
+    append_twice_from_one_version(f"{ADDRESS}/lake/log")
 
 
 def test_files_that_land_on_azure_are_listed_and_read(azure):

@@ -21,30 +21,19 @@ from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.leases.fencing import fence
 from lakehouse_assets.storage.leases.files import LeaseFiles
 from lakehouse_assets.storage.leases.holding import LeaseHolder
-from lakehouse_assets_tests.e2e.gcs_fake import FakeStore, fake_gcs
+from lakehouse_assets_tests.e2e.gcs_fake import FakeStore, fake_gcs, fake_in_its_own_process
+from lakehouse_assets_tests.e2e.two_appends import append_twice_from_one_version
 from lakehouse_assets_tests.storage.lease_writer import LOG
 
 pytestmark = pytest.mark.exhaustive(seconds=20)
 LAKE = "gs://lake/lake"
-SERVER = """
-import sys
-from lakehouse_assets_tests.e2e.gcs_fake import fake_gcs
-with fake_gcs() as (address, store):
-    print(address, flush=True)
-    sys.stdin.read()
-    print(store.refused, store.authorized, flush=True)
-"""
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    """The fake in a process of its own: a library that keeps Python waiting would keep it waiting too."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", SERVER], text=True, **pipes) as child:
-        assert child.stdout and child.stdin
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", child.stdout.readline().strip())
+    with fake_in_its_own_process() as (address, child):
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         yield child
-        child.stdin.close()
 
 
 def test_the_fake_refuses_what_google_refuses():
@@ -85,13 +74,7 @@ def test_a_lease_is_taken_over_and_the_former_holder_is_refused(server):
 
 def test_two_appends_by_deltalake_from_one_version_are_both_there(server):
     path = f"{LAKE}/log"
-    assert not delta.exists(path)
-    write_deltalake(path, pa.table({"n": [1]}), storage_options=ObjectStore.from_environment().options(path))
-    one, other = (DeltaTable(path, storage_options=ObjectStore.from_environment().options(path)) for _ in range(2))
-    for number, table in enumerate((one, other), 2):
-        write_deltalake(table, pa.table({"n": [number]}), mode="append")
-    assert sorted(delta.read_arrow(path)["n"].to_pylist()) == [1, 2, 3]
-    assert delta.version(path) == 2
+    append_twice_from_one_version(path)
     filesystem, base = open_filesystem(path)
     commits = sorted(each.path for each in filesystem.get_file_info(fs.FileSelector(f"{base}/_delta_log")))
     assert [name.rpartition("/")[2] for name in commits] == [f"{version:020d}.json" for version in range(3)]
