@@ -57,8 +57,11 @@ class _Replay(SilverTarget):
         return stage_batches(run, rows, self.batches, _in_memory, tables, self.request.waived, readable, count)
 
     def read_knowledge(self) -> Knowledge:
-        method = read_method(self.decision.drift) if self.decision else METHOD
-        return replace(super().read_knowledge(), columns=self.columns, drift_method=method)
+        return replace(super().read_knowledge(), columns=self.columns)
+
+    @property
+    def drift_method(self) -> int:
+        return read_method(self.decision.drift) if self.decision else METHOD
 
 
 def _drift_errors(decision: Decision) -> dict[str, str]:

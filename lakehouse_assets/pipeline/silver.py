@@ -23,6 +23,7 @@ from lakehouse_assets.contracts.decision import Decision, ExtractionRecord
 from lakehouse_assets.contracts.table import TableSpec
 from lakehouse_assets.decisions import ledger
 from lakehouse_assets.decisions.decide import BatchEvidence, DecidedBatch, JudgementRequest, Knowledge, decide
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.pseudonyms import name_mask
 from lakehouse_assets.decisions.drift.verdict import windows_compared
 from lakehouse_assets.decisions.history import History, choose_history
@@ -96,6 +97,11 @@ class SilverTarget(Target[Run]):
         target.log = [d for d in log if d.number <= decisions[-1].number]
         target.decisions, target.again = list(decisions), True
         return target
+
+    @property
+    def drift_method(self) -> int:
+        """The version of the method by which drift is judged."""
+        return METHOD
 
     @property
     def batches(self) -> list[Batch]:
@@ -225,7 +231,7 @@ class SilverTarget(Target[Run]):
         if spec.drift:
             last = ledger.last_number(log)
             # Each of these windows may leave the baseline, and not enter it again.
-            baseline = read_baseline(settings, spec, log, last, spare=len(self.records))
+            baseline = read_baseline(settings, spec, log, last, spare=len(self.records), method=self.drift_method)
             compared = windows_compared(log, [record.p_extracted_at for record in self.records])
             earlier_drift = logs.read_drift(settings, table, *compared) if compared else {}
         if checks := [check for check in spec.checks if isinstance(check, HistoryCheck)]:
@@ -239,7 +245,7 @@ class SilverTarget(Target[Run]):
                 accepted = [decision for decision in accepted if decision.p_extracted_at in chosen]
             history = History(logs.with_evidence(settings, table, accepted, ("checks",)), first)
         columns = {column for names, _ in logs.extractions(settings, table).by_shape for column in names}
-        return Knowledge(log, columns, baseline, history, earlier_drift, self.run.readers)
+        return Knowledge(log, columns, baseline, history, earlier_drift, self.run.readers, self.drift_method)
 
     def quarantined_rows(self, decisions: Sequence[Decision]) -> DataFrame:
         """The rows as bronze has them, with their reasons."""

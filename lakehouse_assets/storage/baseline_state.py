@@ -16,6 +16,7 @@ from lakehouse_assets.contracts.stream_drift import StreamDriftSpec
 from lakehouse_assets.decisions.drift.baseline import Shape
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState, needed_windows
 from lakehouse_assets.decisions.drift.doubtful_windows import DoubtfulWindows
+from lakehouse_assets.decisions.drift.method import METHOD
 from lakehouse_assets.decisions.drift.profiles import Key
 from lakehouse_assets.errors import ConfigError
 from lakehouse_assets.settings import Settings
@@ -40,14 +41,21 @@ NOTHING: Measured = Counter()
 
 
 def read_baseline(
-    settings: Settings, spec: DriftRules, decisions: Sequence[Decision], version: int, spare: int = 1, *, seeds: bool = True
+    settings: Settings,
+    spec: DriftRules,
+    decisions: Sequence[Decision],
+    version: int,
+    spare: int = 1,
+    *,
+    seeds: bool = True,
+    method: int = METHOD,
 ) -> BaselineState:
     """The state after decision number ``version``, with all requests up to then (pin, unpin, reset, seed). No JVM; reads the
     counts of every accepted window, and the distributions of the newest (`needed_windows`).
 
     A feature whose meaning has changed since (`contracts.drift.feature_meanings`) is learnt anew: its earlier measurements are
     left out. ``spare``: so many windows can be forgotten, and the state is still right. ``seeds``: whether seeded windows
-    count.
+    count. ``method``: the version of the method; a replay takes it from the record.
     Raises ConfigError for a table without `drift:`.
     """
     drift = spec.drift_in_units
@@ -58,14 +66,14 @@ def read_baseline(
     if isinstance(drift, StreamDriftSpec):
         learn = partial(read_stream_state, path, spec, drift, decisions)
     else:
-        most = needed_windows(drift) + spare
+        most = needed_windows(drift, method) + spare
         is_short = len(decisions) <= most and not any(event.kind == "seed" for event in events)
         rows: BaselineCounts | WholeRows
         if is_short:
             rows = WholeRows(group_by_source(delta.read_arrow(path)) if decisions or events else {})
         else:
             rows = BaselineCounts(path, spec.name)
-        learn = partial(_fold_rows, path, spec, drift, decisions, rows, None if is_short else most)
+        learn = partial(_fold_rows, path, spec, drift, decisions, rows, None if is_short else most, method)
     reference: Mapping[Key, Shape] = {}
     pins = [index for index, event in enumerate(events) if event.kind in ("pin", "unpin")]
     if pins and events[pins[-1]].kind == "pin":
@@ -83,6 +91,7 @@ def _fold_rows(
     decisions: Sequence[Decision],
     rows: BaselineCounts | WholeRows,
     most: int | None,
+    method: int,
     events: Sequence[BaselineEvent],
     version: int,
     reference: Mapping[Key, Shape] | None = None,
@@ -97,9 +106,10 @@ def _fold_rows(
             state.learn(entry.window, entry.measured, entry.statistics, doubtful=entry.doubtful)
 
     requests = [(event.kind, event.after, event.at) for event in events]
-    meaning = (delta.table_id(path), drift, spec.ruleset(), most, requests)
+    meaning = (delta.table_id(path), drift, spec.ruleset(), most, method, requests)
     measured = [rows.by_source.get(window.source, NOTHING) for window in windows]
-    state = fold_windows((path, bool(reference)), meaning, windows, measured, partial(BaselineState, drift), learn)
+    start = partial(BaselineState, drift, method=method)
+    state = fold_windows((path, bool(reference)), meaning, windows, measured, start, learn)
     state.pin(reference or {})  # it follows from other windows, whose rows may be lost and come back as well
     return state
 
