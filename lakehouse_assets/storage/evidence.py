@@ -50,7 +50,7 @@ def measure_evidence(settings: Settings, table: str, *, drift: bool) -> tuple[Lo
     mark = find_last_mark(marks)
     record, inventory = LoggedEvidence(decisions=decisions), Inventory()
     if drift:
-        record, inventory = _measure_baseline(settings, table, decisions, files["baseline"], files["ops/baselines"])
+        record, inventory, _ = _measure_baseline(settings, table, decisions, files["baseline"], files["ops/baselines"])
     record = replace(
         record,
         extractions=extractions,
@@ -90,10 +90,9 @@ def measure_baseline_evidence(
     those that join only those whose profiles are not there once.
     """
     baseline, log = TableFiles(settings.path("baseline", table)), TableFiles(settings.path("ops", "baselines"), table)
-    record, inventory = _measure_baseline(settings, table, decisions, baseline, log)
+    record, inventory, joining = _measure_baseline(settings, table, decisions, baseline, log)
     if any(state.absent or state.unreadable for state in (log.state, baseline.state)):
         return record, inventory
-    joining = required_profiles(decisions, baseline_events(settings, table))
     missing = kept_missing(baseline.path, joining, inventory.profiles)
     suspects = {name: joining[name] for name in sorted({*missing, *inventory.doubled}) if name in joining}
     return replace(record, teaching=[*suspects], decisions=[*suspects.values()]), inventory
@@ -101,7 +100,8 @@ def measure_baseline_evidence(
 
 def _measure_baseline(
     settings: Settings, table: str, decisions: Sequence[Decision], baseline: TableFiles, log: TableFiles
-) -> tuple[LoggedEvidence, Inventory]:
+) -> tuple[LoggedEvidence, Inventory, Mapping[str, Decision]]:
+    """The last of the three: the decisions whose profiles must be there, by id."""
     events = [] if log.state.absent or log.state.unreadable else baseline_events(settings, table)
     # Windows by decision or seed.
     profiles = baseline.windows_by_source()
@@ -116,7 +116,7 @@ def _measure_baseline(
     tables: dict[Layer, TableState] = {"baseline": baseline.state, "ops/baselines": log.state}
     doubled = {name for name in baseline.find_doubled(PROFILE_IDENTITY) if name is not None}
     last_event = _last_event(baseline.history(COMMITS_READ))
-    return record, Inventory(tables=tables, profiles=profiles, doubled=doubled, last_event=last_event)
+    return record, Inventory(tables=tables, profiles=profiles, doubled=doubled, last_event=last_event), joining
 
 
 def required_profiles(decisions: Sequence[Decision], events: Sequence[BaselineEvent]) -> Mapping[str, Decision]:
