@@ -194,10 +194,14 @@ def run(
             for _, faulty in runs:
                 for fault, action in faulty.items():
                     by_fault[fault].append(action == "hold")
-            found = [action == "hold" for _, faulty in runs for action in faulty.values()]
-            clean_held, recall = actions.count("hold") / len(actions), float(np.mean(found))
+            hits = [action == "hold" for _, faulty in runs for action in faulty.values()]
+            clean_held, recall = actions.count("hold") / len(actions), float(np.mean(hits))
             precision = recall / (recall + clean_held) if recall else 0.0
-            counts = [(actions.count("hold"), len(actions)), (actions.count("warn"), len(actions)), (sum(found), len(found))]
+            counts = [
+                (actions.count("hold"), len(actions)),
+                (actions.count("warn"), len(actions)),
+                (sum(hits), len(hits)),
+            ]
             table.add_row(name, *(share_of_count(*each) for each in counts), f"{precision:.3f}")
     out = Console(width=160, highlight=False)
     out.print(table)

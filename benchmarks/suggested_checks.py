@@ -92,15 +92,18 @@ def _window(rng: Rng, scene: Scene) -> Frame:
 def _figures(parts: Sequence[pd.Series]) -> dict[str, Any]:
     """Figures of a column as `check suggest` measures them in silver."""
     worst = sorted(((float(part.isna().mean()), len(part)) for part in parts), reverse=True)
-    known = [part.dropna() for part in parts]
+    filled = [part.dropna() for part in parts]
     if is_numeric_dtype(parts[0]):
-        low, high = sorted(part.min() for part in known), sorted((part.max() for part in known), reverse=True)
+        low, high = (
+            sorted(part.min() for part in filled),
+            sorted((part.max() for part in filled), reverse=True),
+        )
     else:
-        low, high = (sorted((f(part.str.len()) for part in known), reverse=f is max) for f in (min, max))
+        low, high = (sorted((f(part.str.len()) for part in filled), reverse=f is max) for f in (min, max))
     figures = {"rows": sum(map(len, parts)), "nulls": int(sum(part.isna().sum() for part in parts)), "windows": len(parts)}
     figures |= extremes(worst[:2], low[:2], high[:2])
     if not is_numeric_dtype(parts[0]):
-        of_windows = [set(part) for part in known]
+        of_windows = [set(part) for part in filled]
         counts = Counter(text for texts in of_windows for text in texts)
         if len(counts) <= FEW:
             return figures | {"values": sorted(counts), "lone": sum(n == 1 for n in counts.values())}
@@ -131,12 +134,12 @@ def fails(check: Mapping[str, Any], window: Frame, past_rows: Sequence[int]) -> 
     values = window[check["column"]]
     if kind in ("not_null", "null_share"):
         return bool(values.isna().mean() > check.get("max", 0.0))
-    known = values.dropna()
+    filled = values.dropna()
     if kind == "in_set":
-        return not known.isin(check["values"]).all()
+        return not filled.isin(check["values"]).all()
     if kind == "matches":
-        return not known.map(lambda text: bool(re.search(check["pattern"], text))).all()
-    measured = known.str.len() if kind == "length" else known
+        return not filled.map(lambda text: bool(re.search(check["pattern"], text))).all()
+    measured = filled.str.len() if kind == "length" else filled
     return not measured.between(check["min"], check["max"]).all()
 
 
@@ -152,8 +155,8 @@ def simulate(name: str, history: int, clean: int, seed: int) -> tuple[float, lis
         measured = list(measure_columns(window, kinds))
         # The first are measured again against each other, whatever was found when they came.
         is_judged = index >= spec.warn_from
-        known = judge_drift(measured, state.baseline, state.history, spec).statistics if is_judged else {}
-        state.learn(index, measured, known)
+        statistics = judge_drift(measured, state.baseline, state.history, spec).statistics if is_judged else {}
+        state.learn(index, measured, statistics)
     rows, outcomes = [len(window) for window in windows], []
     for _ in range(clean):
         window = _window(rng, SCENES[name])

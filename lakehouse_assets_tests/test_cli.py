@@ -141,7 +141,7 @@ def test_check_validate_prints_notes_and_refuses_mistakes(monkeypatch):
     assert str(run("check", "validate").exception) == note
 
 
-def test_check_validate_says_what_drift_does_not_watch(empty_lake):
+def test_check_validate_notes_what_drift_does_not_watch(empty_lake):
     verdict = {"unwatched": [["temp_offset", "LGA"]]}
     decision = logbook.decided(1, "weather", drift=verdict, drift_p_value=0.4)
     logbook.write(Settings.from_environment(), [decision])

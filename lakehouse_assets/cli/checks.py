@@ -241,10 +241,10 @@ def check_suggest(
         terminal.show_lines(f"{'# ' if p.flags_too_many else ''}- {p.yaml}  # {p.reason}" for p in proposals)
         if not proposals:
             terminal.out.print("nothing to add to the configured checks")
-        kept = [p for p in proposals if not p.flags_too_many]
-        flagged, windows = count_together(kept)
+        few_flags = [p for p in proposals if not p.flags_too_many]
+        flagged, windows = count_together(few_flags)
         if windows:
-            terminal.show_lines([f"# the {len(kept)} together: at most {flagged} of {windows} past windows flagged"])
+            terminal.show_lines([f"# the {len(few_flags)} together: at most {flagged} of {windows} past windows flagged"])
     if apply and (chosen := [p.yaml for p in proposals if not p.flags_too_many]):
         terminal.err_lines([f"wrote {len(chosen)} check(s) to {add_to_file(component, chosen)}"])
 

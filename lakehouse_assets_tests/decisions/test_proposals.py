@@ -145,7 +145,7 @@ def flagged(proposed, window):
 @pytest.mark.parametrize("kind", ["double", "string"])
 def test_a_proposal_counts_the_windows_that_fail_what_the_others_propose(kind):
     """Each window is left out, and judged by what the others propose: never more fail than is said, and seldom fewer."""
-    rng, said_counts, true_counts = random.Random(24), [], []
+    rng, stated_counts, true_counts = random.Random(24), [], []
     for _ in range(400):
         share = rng.choice([0.0, 0.0005, 0.01, 0.3])
         windows = []
@@ -157,11 +157,11 @@ def test_a_proposal_counts_the_windows_that_fail_what_the_others_propose(kind):
         def propose(chosen):
             return propose_for_column(Column(type=kind), "c", 0, of_windows(chosen), is_key=False)
 
-        said_counts.append(sum(proposal.lone for proposal in propose(windows)))
+        stated_counts.append(sum(proposal.lone for proposal in propose(windows)))
         others = [(propose(windows[:i] + windows[i + 1 :]), window) for i, window in enumerate(windows)]
         true_counts.append(sum(flagged(proposed, window) for proposed, window in others))
-    assert all(said >= true for said, true in zip(said_counts, true_counts, strict=True))
-    assert 100 < sum(true_counts) <= sum(said_counts) < 1.2 * sum(true_counts)
+    assert all(stated_count >= count for stated_count, count in zip(stated_counts, true_counts, strict=True))
+    assert 100 < sum(true_counts) <= sum(stated_counts) < 1.2 * sum(true_counts)
 
 
 def test_numbers_of_rows_that_the_other_windows_did_not_let_expect_are_counted():

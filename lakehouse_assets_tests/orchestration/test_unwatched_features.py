@@ -48,11 +48,11 @@ def test_where_columns_are_personal_no_stratum_is_named(settings):
 
 
 @pytest.mark.parametrize("spec", [readings(), table().spec])
-def test_nothing_is_said_without_drift_or_without_a_lake(settings, spec: TableSpec):
+def test_there_are_no_notes_without_drift_or_without_a_lake(settings, spec: TableSpec):
     assert unwatched_features([WrittenTable(spec, Path("readings"))], settings) == []
 
 
-def test_a_lake_that_cannot_be_read_is_said(settings: Settings):
+def test_a_lake_that_cannot_be_read_is_a_note(settings: Settings):
     write(settings, [judged(1, ["value", None])])
     log = Path(settings.root) / "ops" / "decisions" / "_delta_log"
     for file in log.glob("*.json"):
