@@ -79,8 +79,8 @@ def test_the_tests_themselves_run_on_it(spark, tmp_path):
 
 
 def test_java_is_not_asked_again_for_what_each_column_needs(spark, monkeypatch):
-    lookup, asked = JVMView.__getattr__, []
-    monkeypatch.setattr(JVMView, "__getattr__", lambda view, name: [asked.append(name), lookup(view, name)][1])
+    lookup, lookups = JVMView.__getattr__, []
+    monkeypatch.setattr(JVMView, "__getattr__", lambda view, name: [lookups.append(name), lookup(view, name)][1])
     rows = spark.range(3).select((F.col("id") + F.lit(1)).alias("n"), F.expr("id * 2"), F.coalesce("id", F.lit(0)))
     assert [row["n"] for row in rows.select("n").collect()] == [1, 2, 3]
-    assert set(asked).isdisjoint(session.OFTEN_LOOKED_UP)
+    assert set(lookups).isdisjoint(session.OFTEN_LOOKED_UP)
