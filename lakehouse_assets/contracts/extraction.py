@@ -18,7 +18,7 @@ from lakehouse_assets.contracts.windows import (
     Window,
     WindowCadence,
     as_utc,
-    calendar,
+    closed_windows,
     parse_key,
     partition_of,
     window_at,
@@ -134,7 +134,7 @@ class ExtractionSpec(StrictModel):
 
     def windows(self, now: datetime) -> list[Window]:
         """Every window of the calendar that has ended by ``now`` (UTC), oldest first. None of a stream: those are recorded."""
-        return [] if self.stream else list(calendar(self.start, min(self.end or now, now), self.cadence))
+        return [] if self.stream else closed_windows(self.start, min(self.end or now, now), self.cadence)
 
     def window_at(self, start: datetime) -> Window:
         """The window that starts then."""

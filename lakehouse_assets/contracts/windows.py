@@ -5,6 +5,7 @@ Belongs here: the calendar of a table. Does not: which windows exist at a source
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 Cadence = Literal["1min", "5min", "15min", "hourly", "daily", "weekly", "monthly"]
@@ -92,6 +93,19 @@ def calendar(start: datetime, end: datetime, cadence: Cadence) -> Iterator[Windo
     while window.end <= end:
         yield window
         window = _window(window.end, cadence)
+
+
+def closed_windows(start: datetime, end: datetime, cadence: Cadence) -> list[Window]:
+    """Return the same windows. The last calendars are kept: a run makes the one of its table three times."""
+    start, end = as_utc(start), as_utc(end)
+    # Where windows begin at the bounds of their cadence, so do their ends.
+    last = window_start(end, cadence) if start == window_start(start, cadence) else end
+    return list(_kept_calendar(start, last, cadence))
+
+
+@lru_cache(maxsize=4)
+def _kept_calendar(start: datetime, end: datetime, cadence: Cadence) -> tuple[Window, ...]:
+    return tuple(calendar(start, end, cadence))
 
 
 def contiguous(windows: Iterable[Window]) -> list[list[Window]]:

@@ -5,9 +5,8 @@ Belongs here: the judgement of recorded facts. Does not: reading records, reques
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lakehouse_assets.contracts.windows import Window, contiguous
 from lakehouse_assets.decisions.retry_policy import MAX_BRIDGE, MAX_SINGLE_GAPS, OVERLOOKED, PARTS, RANGE_SIZES, retry_delay
@@ -16,8 +15,8 @@ State = Literal["missing", "late", "stale", "unfinished", "failing", "quarantine
 NextStep = Literal["nothing", "source", "daemon", "running", "retry", "stopped", "person", "lookback"]
 
 
-@dataclass(frozen=True)
-class WindowFacts:
+# Tens of thousands of each are made in a run of an hourly table: of frozen dataclasses that takes longer.
+class WindowFacts(NamedTuple):
     """The recorded facts of one closed window.
 
     ``has_arrived``: the source has it. ``is_fresh``: its newest extraction is of the source's latest version; if it is in
@@ -40,8 +39,7 @@ class WindowFacts:
     reported_at: datetime | None = None
 
 
-@dataclass(frozen=True)
-class WindowStatus:
+class WindowStatus(NamedTuple):
     """A window's states and its next step. ``due_at``: its time, if known; of a request by the daemon the latest one."""
 
     window: Window

@@ -4,7 +4,6 @@ Belongs here: reading the records. Does not: the judgement (decisions.healing), 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +58,7 @@ def read_statuses(instance: dg.DagsterInstance, settings: Settings, spec: TableS
     facts = read_facts(instance, settings, spec, now)
     statuses = window_statuses(facts, now, spec.extraction.retries, spec.extraction.lookback)
     if spec.extraction.stream:  # a window of a millisecond is always read after its end
-        return [replace(status, states=tuple(state for state in status.states if state != "late")) for status in statuses]
+        return [status._replace(states=tuple(state for state in status.states if state != "late")) for status in statuses]
     return statuses
 
 
@@ -75,10 +74,13 @@ def read_facts(instance: dg.DagsterInstance, settings: Settings, spec: TableSpec
     materialized = materialized & instance.get_materialized_partitions(asset_key(spec, f"silver_{spec.name}"))
     facts = dict[Window, WindowFacts]()
     for window in _windows(settings, spec, now, records, decisions, materialized):
-        of_window = records.of_windows([window.start])
-        record, fingerprint = (of_window[-1] if of_window else None), arrived.get(window.key)
+        of_window, fingerprint = records.by_window.get(window.start, ()), arrived.get(window.key)
+        record = of_window[-1] if of_window else None
         if spec.extraction.stream:  # what it took is on record, and never changes
             fingerprint = record.fingerprint[:digits] if record is not None else UNREAD
+        if record is None and fingerprint is None and window.start not in quarantined:
+            facts[window] = WindowFacts(window)  # nothing is on record: most windows of a calendar with gaps
+            continue
         is_fresh = record is not None and record.fingerprint[:digits] == fingerprint and window.start not in again
         # The last decision counts: a release that was killed half way is still to be applied.
         last = current.get(record.batch) if record is not None else None
@@ -164,8 +166,7 @@ def _with_tries(
     tries = {key: _tries_of(runs) for key, runs in failures.items()}
     of_today = {key: _tries_of([each for each in runs if tags <= each[0].tags.items()]) for key, runs in failures.items()}
     return facts | {
-        window: replace(
-            facts[window],
+        window: facts[window]._replace(
             **(of_today if window.start in again else tries)[key],
             is_running=key in running,
             reported_at=reported_at.get(key),
