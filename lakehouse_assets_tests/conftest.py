@@ -109,7 +109,7 @@ LONGEST = (
 def pytest_addoption(parser):
     parser.addoption("--slice", metavar="SEED", help="of the exhaustive tests, those alone that this seed draws")
     parser.addoption("--stories", metavar="NUMBER", type=int, default=10, help="random stories on a disk, and as many on S3")
-    parser.addoption("--commits", metavar="NUMBER", type=int, default=2000, help="commits of four writers to one log")
+    parser.addoption("--commits", metavar="NUMBER", type=int, default=400, help="commits of four writers to one log")
     parser.addoption("--first-story", metavar="SEED", type=int, default=1, help="the seed of the first of them")
 
 
