@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from deltalake.exceptions import DeltaError
+from pyarrow import ArrowException
 
 from lakehouse_assets.contracts.decision import Decision
 from lakehouse_assets.decisions.drift.messages import WHY_NOT_WATCHED
 from lakehouse_assets.decisions.naming import first_of
+from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 
@@ -26,7 +28,7 @@ def unwatched_features(tables: Sequence[Any], settings: Settings) -> list[str]:
     for table in (each for each in tables if each.spec.drift is not None):
         try:
             newest = _newest_verdict(settings, table.spec.name)
-        except (OSError, DeltaError) as error:
+        except (OSError, ValueError, DeltaError, ArrowException, LakehouseError) as error:
             why = f"the lake at {settings.root} cannot be read ({type(error).__name__})"
             return [*lines, f"{table.spec.name}: {why}: which features drift does not watch is not known"]
         lines += [] if newest is None else _notes(table, newest)

@@ -227,8 +227,15 @@ def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[
 
     if not spec.key:
         return flag_distinct, False
-    count = sum(read_footer(path_of(file)).num_rows for file in staged.inputFiles())
-    return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank, count)
+    return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank, _count_rows(staged.inputFiles()))
+
+
+def _count_rows(files: Sequence[str]) -> int | None:
+    """Return the rows of these files; None where only Spark reaches them, by the caller's own session."""
+    try:
+        return sum(read_footer(path_of(file)).num_rows for file in files) if files else None
+    except (OSError, pa.ArrowException, LakehouseError):
+        return None
 
 
 def with_batch(rows: DataFrame, batch: Batch) -> DataFrame:

@@ -15,12 +15,18 @@ NEWEST, OTHERS = "/_newest=true/", "/_newest=false/"
 
 
 def read_newest(files: Sequence[str], columns: Sequence[str], count: int) -> pa.Table | None:
-    """Return these columns of the clean rows that are the newest of their keys. None where Arrow may read them otherwise than
-    Spark does, or the files have other rows than those of the batch.
+    """Return these columns of the clean rows that are the newest of their keys. None where Arrow cannot read them, or may read
+    them otherwise than Spark does; or if the files have other rows than those of the batch.
 
-    ``files``: all files of a staging, as Spark names them, on a disk. ``count``: the batch's rows. Raises ArrowException or
-    OSError if one cannot be read.
+    ``files``: all files of a staging, as Spark names them, on a disk. ``count``: the batch's rows.
     """
+    try:
+        return _read_newest(files, columns, count)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def _read_newest(files: Sequence[str], columns: Sequence[str], count: int) -> pa.Table | None:
     footers = {path_of(file): read_footer(path_of(file)) for file in files}
     if sum(footer.num_rows for footer in footers.values()) != count:
         return None

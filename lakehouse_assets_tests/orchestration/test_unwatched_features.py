@@ -52,10 +52,17 @@ def test_there_are_no_notes_without_drift_or_without_a_lake(settings, spec: Tabl
     assert unwatched_features([WrittenTable(spec, Path("readings"))], settings) == []
 
 
-def test_a_lake_that_cannot_be_read_is_a_note(settings: Settings):
+@pytest.mark.parametrize(("files", "text"), [("_delta_log/*.json", "{"), ("**/*.parquet", "PAR1")])
+def test_a_lake_that_cannot_be_read_is_a_note(settings: Settings, files, text):
     write(settings, [judged(1, ["value", None])])
-    log = Path(settings.root) / "ops" / "decisions" / "_delta_log"
-    for file in log.glob("*.json"):
-        file.write_text("{")
+    for file in (Path(settings.root) / "ops" / "decisions").glob(files):
+        file.write_text(text)
     (note,) = unwatched_features([table()], settings)
     assert re.fullmatch(r"readings: the lake at .* cannot be read \(\w+\): which features .* is not known", note)
+
+
+def test_without_keys_of_its_store_the_lake_is_a_note(settings: Settings, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (note,) = unwatched_features([table()], settings.model_copy(update={"root": "s3a://nobody/lake"}))
+    assert note.startswith("readings: the lake at s3a://nobody/lake cannot be read (")

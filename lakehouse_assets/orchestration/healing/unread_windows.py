@@ -34,8 +34,9 @@ def unread_windows(instance: dg.DagsterInstance, run: Run, *, has_failed: bool =
     undecided = ledger.undecided_extractions(records, decisions)
     again = windows_to_read_again(run.spec, ledger.latest_extractions(records), decisions)
     again &= {record.p_extracted_at for record in undecided}
-    written_again = find_written_again(run, undecided) if has_failed else _find_written_again(run, undecided)
-    return without_attempted(instance, run.spec, again | written_again)
+    if has_failed:  # whatever an earlier run could not read, bronze has other rows than are on record
+        return without_attempted(instance, run.spec, again) | find_written_again(run, undecided)
+    return without_attempted(instance, run.spec, again | _find_written_again(run, undecided))
 
 
 def _find_written_again(run: Run, undecided: Sequence[ExtractionRecord]) -> set[datetime]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LAYERS = ("bronze", "silver", "quarantine", "baseline", "gold")
 PREFIX = "lakehouse.lease."
 LOST = "LAKEHOUSE_LEASE_LOST"
+# Commits that are read at once to find one that states a number, if the newest does not.
+FEW_COMMITS = 20
 _guards: "dict[str, Lease]" = {}
 # Tables that were absent when a lease was taken over, by path and application: only this holder may have created them.
 _unfenced: set[tuple[str, str]] = set()
@@ -135,8 +137,12 @@ def require_unfenced(table: DeltaTable, path: str, transactions: Iterable[Transa
 
 
 def _stated_number(table: DeltaTable) -> int:
-    """Return the number that the newest commit states; 0 for one of another program."""
-    return int(table.history(1)[0].get("lakehouseLease") or 0)
+    """Return the number that the newest commit with one states; 0 without any. Another program's commits state none."""
+    for most in (1, FEW_COMMITS, None):
+        stated = [entry["lakehouseLease"] for entry in table.history(most) if entry.get("lakehouseLease")]
+        if stated:
+            return int(stated[0])
+    return 0
 
 
 def is_fenced(error: BaseException) -> bool:

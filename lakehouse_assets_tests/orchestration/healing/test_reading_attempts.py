@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_assets.contracts.decision import ExtractionRecord
+from lakehouse_assets.orchestration.asset_keys import asset_key
 from lakehouse_assets.orchestration.assets import window_steps as assets
+from lakehouse_assets.orchestration.assets.partitions import partition_key
 from lakehouse_assets.orchestration.healing.ranges import range_tags
-from lakehouse_assets.orchestration.healing.reading_attempts import RUN_TAG
+from lakehouse_assets.orchestration.healing.reading_attempts import RUN_TAG, attempt_metadata
 from lakehouse_assets.orchestration.healing.unread_windows import unread_windows
 from lakehouse_assets.pipeline import publish as publishing
 from lakehouse_assets.pipeline.publish import Published, publish
@@ -131,8 +133,11 @@ def test_windows_that_are_to_be_read_first_stay_undecided(settings, monkeypatch)
     assert [record.p_extracted_at.day for record in judged] == [1]
 
 
-def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch):
-    """Of the third window, this run itself has left other rows than it has on record."""
+@pytest.mark.parametrize("tried", [False, True], ids=["", "tried before"])
+def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch, tried):
+    """Of the third window, this run itself has left other rows than it has on record. ``tried``: an earlier run has noted that
+    the files of its partition could not be read by today's keys.
+    """
     for day, spec in ((1, SPEC), (2, OTHERWISE), (3, SPEC)):
         extracted(settings, spec, day)
     killed_before_its_record(settings, OTHERWISE, 3)
@@ -142,6 +147,10 @@ def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(s
     monkeypatch.setattr(assets, "report_partitions", lambda *_: None)
     with dg.DagsterInstance.ephemeral() as instance:
         context = SimpleNamespace(instance=instance)
+        if tried:
+            bronze, partition = asset_key(SPEC, "bronze_readings"), partition_key(SPEC.extraction, window(3))
+            attempt = dg.AssetMaterialization(bronze, partition=partition, metadata=attempt_metadata(SPEC))
+            instance.report_runless_asset_event(attempt)
         assets._publish_ingested(context, SPEC, settings, {}, [window(1), window(2), window(3)])
         assert unread_windows(instance, run) == {window(2).start}, "a run that has read all knows its own rows"
     assert published == [window(1)]

@@ -6,8 +6,10 @@ test_adopted_files, test_small_merges), or other commits (test_fencing).
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as LightTable
+from deltalake import write_deltalake
 
 from lakehouse_assets.storage import adopted_files, delta, delta_writes, small_merges, small_writes
 from lakehouse_assets.storage.adopted_files import adopt_files
@@ -75,8 +77,9 @@ def delete_some(spark, settings, path):
     return open_to_change(path).delete("n = 1", commit_properties=guards.commit_properties(path))
 
 
+@pytest.mark.parametrize("foreign", [0, 1, 2], ids=["", "below another program's commit", "below two"])
 @pytest.mark.parametrize("write", [*(write for write, _ in SHORT_WAYS.values()), delete_some])
-def test_a_short_way_into_a_table_that_the_next_holder_has_created_is_refused(leased_spark, leased, write):
+def test_a_short_way_into_a_table_that_the_next_holder_has_created_is_refused(leased_spark, leased, write, foreign):
     """It was absent at the takeover, and has no fence: only the number of its commits tells."""
     path = leased.path("silver", "weather")
     with taken_over_within(leased):
@@ -84,9 +87,22 @@ def test_a_short_way_into_a_table_that_the_next_holder_has_created_is_refused(le
         absent = frozenset(["silver/weather"])
         guards.begin_writes(leased, Lease("weather", number, number, True, now(), now(), absent=absent))
         delta_writes.append(leased_spark.range(3).withColumnRenamed("id", "n"), path)
+        for _ in range(foreign):
+            write_deltalake(path, pa.table({"n": [7]}), mode="append")
         guards.begin_writes(leased, former)
         write(leased_spark, leased, path)
-    assert (delta.version(path), rows_of(leased)) == (0, [0, 1, 2])
+    assert (delta.version(path), rows_of(leased)) == (foreign, [0, 1, 2, *[7] * foreign])
+
+
+def test_a_commit_that_says_nothing_of_itself_stops_no_later_one(leased_spark, leased):
+    """Delta's protocol lets it do so."""
+    path = leased.path("silver", "weather")
+    write_deltalake(path, pa.table({"n": [7]}))
+    (file,) = Path(path, "_delta_log").glob("*.json")
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith('{"commitInfo"')))
+    with table_lock(leased, "weather"):
+        assert append_few(leased_spark, leased, path)
+    assert rows_of(leased) == sorted([*range(9), 7])
 
 
 @pytest.mark.parametrize("commits_more", [False, True], ids=["a fence", "a fence and a commit of Spark"])
