@@ -14,7 +14,7 @@ from lakehouse_assets.decisions.decide import JudgementRequest
 from lakehouse_assets.errors import RefusedError
 from lakehouse_assets.operations.dry_run import try_checks, with_check
 from lakehouse_assets.operations.suggest import suggest, try_proposals
-from lakehouse_assets.pipeline.gate import JUDGING, locked, run_steps
+from lakehouse_assets.pipeline.gate import JUDGING, hold_lock, run_steps
 from lakehouse_assets.pipeline.silver import SilverTarget
 from lakehouse_assets.storage import delta, logs
 from lakehouse_assets_tests.support import copy_lake, heal, lake_settings, land, readings, rows_of, runner, window
@@ -67,7 +67,7 @@ def test_rows_that_stay_are_shown_as_those_that_leave(spark, lake, severity, wai
     for spec, expected in ((alone, {"small"}), (beside, {"small", "tiny"})):
         target = SilverTarget(runner(spark, lake, spec), records=[logs.extractions(lake, "readings")[-1]])
         target.request = JudgementRequest(waived=waived)
-        with locked(target.run):
+        with hold_lock(target.run):
             run_steps(target, JUDGING)
         assert target.samples == {name: ["2024-01-03 00:00: 90.0"] for name in sorted(expected)}
 
