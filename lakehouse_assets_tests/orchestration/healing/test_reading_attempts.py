@@ -133,10 +133,10 @@ def test_windows_that_are_to_be_read_first_stay_undecided(settings, monkeypatch)
     assert [record.p_extracted_at.day for record in judged] == [1]
 
 
-@pytest.mark.parametrize("tried", [False, True], ids=["", "tried before"])
-def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch, tried):
-    """Of the third window, this run itself has left other rows than it has on record. ``tried``: an earlier run has noted that
-    the files of its partition could not be read by today's keys.
+@pytest.mark.parametrize("has_attempt", [False, True], ids=["", "after an attempt"])
+def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(settings, monkeypatch, has_attempt):
+    """Of the third window, this run itself has left other rows than it has on record. ``has_attempt``: an earlier run has
+    noted that the files of its partition could not be read by today's keys.
     """
     for day, spec in ((1, SPEC), (2, OTHERWISE), (3, SPEC)):
         extracted(settings, spec, day)
@@ -147,7 +147,7 @@ def test_of_a_source_that_is_away_only_what_todays_keys_have_read_is_published(s
     monkeypatch.setattr(assets, "report_partitions", lambda *_: None)
     with dg.DagsterInstance.ephemeral() as instance:
         context = SimpleNamespace(instance=instance)
-        if tried:
+        if has_attempt:
             bronze, partition = asset_key(SPEC, "bronze_readings"), partition_key(SPEC.extraction, window(3))
             attempt = dg.AssetMaterialization(bronze, partition=partition, metadata=attempt_metadata(SPEC))
             instance.report_runless_asset_event(attempt)

@@ -94,8 +94,8 @@ def test_a_short_way_into_a_table_that_the_next_holder_has_created_is_refused(le
     assert (delta.version(path), rows_of(leased)) == (foreign, [0, 1, 2, *[7] * foreign])
 
 
-def test_a_commit_that_says_nothing_of_itself_stops_no_later_one(leased_spark, leased):
-    """Delta's protocol lets it do so."""
+def test_a_commit_without_its_info_stops_no_later_one(leased_spark, leased):
+    """Delta's protocol lets it be without."""
     path = leased.path("silver", "weather")
     write_deltalake(path, pa.table({"n": [7]}))
     (file,) = Path(path, "_delta_log").glob("*.json")
