@@ -15,7 +15,10 @@ from benchmarks.data import FIRST, read_all, table, write_typed
 from benchmarks.gate import PATHS
 from benchmarks.harness import Result, Side, run_pairs, timed
 from benchmarks.lab import Lab, public_properties
-from lakehouse_assets.measures.profile import measure_profiles
+from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures.drift_features import measure_features
+from lakehouse_assets.measures.profile_files import find_stored_rows
+from lakehouse_assets.pipeline.staging import write_once
 
 ROWS, BASELINE, AT_MOST = 10_000_000, 1_000_000, 1.0
 
@@ -23,14 +26,16 @@ ROWS, BASELINE, AT_MOST = 10_000_000, 1_000_000, 1.0
 def benchmark(lab: Lab) -> Iterator[Result]:
     """The profiles as the gate asks for them, of a batch that is the only one."""
     count, settings, spec = lab.sized(ROWS, 1000), lab.settings("profiling"), table("monthly", PATHS)
-    path, drift = settings.path("typed"), spec.drift
+    path, staged_path, drift = settings.path("typed"), settings.path("staged"), spec.drift
     assert drift is not None  # noqa: S101 (the table has three features)
     lab.say("profiling: writing the rows")
     write_typed(lab.spark, path, count, spec)
     frame = lab.spark.read.parquet(path)
+    staged = write_once(lab.spark, frame.withColumn("_newest", F.lit(True)), staged_path)
+    numbers = BatchNumbers(rows_in=count, newest=count)
 
     def profiles(_: Any) -> None:
-        results, _too_many_strata = measure_profiles(frame.withColumn("_newest", F.lit(True)), drift, (FIRST, 1))
+        results, _too_many_strata = measure_features(staged, drift, (FIRST, 1), find_stored_rows(staged, numbers))
         assert sum(map(len, results.values())) == len(drift.features) + 1  # noqa: S101 (and their relations)
 
     def scan(_: Any) -> None:

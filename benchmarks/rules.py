@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.data import COLUMNS, RULES, table, write_typed, write_wide
+from benchmarks.data import COLUMNS, FIRST, RULES, table, write_typed, write_wide
 from benchmarks.gate import PATHS, paired
 from benchmarks.harness import Result, Sample, Side, run_rounds, timed
 from benchmarks.lab import Lab, public_properties
@@ -28,7 +28,8 @@ from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.check_context import check_context
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_batches
-from lakehouse_assets.measures.profile import measure_profiles
+from lakehouse_assets.measures.drift_features import measure_features
+from lakehouse_assets.measures.profile_files import StoredRows
 from lakehouse_assets.measures.stage import declared_rules
 from lakehouse_assets.pipeline.staging import flag_rows
 from lakehouse_assets.storage.session import spark_properties
@@ -60,7 +61,8 @@ def benchmark(lab: Lab) -> Iterator[Result]:
         (numbers,) = measure_rules(frame, spec.checks, context).values()
         step("rules")
         assert spec.drift is not None  # noqa: S101 (the table has three features)
-        measure_profiles(flag_rows(frame, spec.checks, context), spec.drift)
+        stored = StoredRows(frame.inputFiles(), numbers.rows_in, numbers.newest)
+        measure_features(flag_rows(frame, spec.checks, context), spec.drift, (FIRST, 1), stored)
         step("sketches")
         results["ours"] = {**numbers.failed_rows, UNIQUE: numbers.metrics[UNIQUE]["duplicates"]}
 

@@ -25,6 +25,7 @@ from lakehouse_assets.frames.staging_folder import StagingFolder
 from lakehouse_assets.measures.batch_numbers import MeasurePlan, measure_drift
 from lakehouse_assets.measures.batches import Broken, evaluate
 from lakehouse_assets.measures.error_text import error_text
+from lakehouse_assets.measures.profile_files import StoredRows
 from lakehouse_assets.measures.stage import declared_rules, key_rules
 from lakehouse_assets.pipeline.gate import Target
 from lakehouse_assets.pipeline.run import FrameRun
@@ -51,6 +52,7 @@ class FrameTarget(Target[FrameRun]):
     quarantine_to: str | None = None
     staged_rows: StagedRows = field(init=False)
     own_session: SparkSession | None = field(default=None, init=False)
+    _all_differ: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         # Hidden columns pass through under names that no flag has.
@@ -104,7 +106,7 @@ class FrameTarget(Target[FrameRun]):
                 raise
             raise RefusedError(f"the frame cannot be stored: {error_text(error, self.run.personal)}") from error
         path, schema = f"{self.folder.path}/rows", staged.drop("p_extracted_at", "extraction_seq", "_unreadable").schema
-        rank, sorts_all = choose_frame_ranking(self.run.spec, staged)
+        rank, sorts_all, self._all_differ = choose_frame_ranking(self.run.spec, staged)
         ranked = rank(staged)
         if sorts_all:
             # Sorted once, and not by each reader.
@@ -157,9 +159,11 @@ class FrameTarget(Target[FrameRun]):
 
     def add_measures(self) -> None:
         """Profile the drift features."""
-        spec = self.run.spec
+        spec, numbers, stored = self.run.spec, self.numbers[self.batch], None
+        if self._all_differ:
+            stored = StoredRows(list(self.staged.inputFiles()), numbers.rows_in, numbers.newest, newest="_clean")
         self.profiles, self.numbers = measure_drift(
-            self.staged, spec.drift, self.numbers, name_mask(spec), personal=self.run.personal
+            self.staged, spec.drift, self.numbers, name_mask(spec), stored, personal=self.run.personal
         )
 
     def decide(self) -> list[Decision]:

@@ -27,6 +27,7 @@ from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.measures.batches import batches_of, isolate_failures, one_of_each_window, select_batches
 from lakehouse_assets.measures.drift_features import profile_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
+from lakehouse_assets.measures.profile_files import StoredRows, find_stored_rows
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.json_texts import as_json
@@ -114,12 +115,22 @@ def _scan_by_check(
 
 
 def measure_drift(
-    staged: DataFrame, drift: DriftSpec | None, numbers: Numbers, mask: NameMask | None, *, personal: bool
+    staged: DataFrame,
+    drift: DriftSpec | None,
+    numbers: Numbers,
+    mask: NameMask | None,
+    stored: StoredRows | None = None,
+    *,
+    personal: bool,
 ) -> tuple[dict[Batch, list[Measurement]], Numbers]:
-    """Return the batches' profiles, masked, and their numbers: a batch whose features cannot be measured is in error."""
+    """Return the batches' profiles, masked, and their numbers: a batch whose features cannot be measured is in error.
+    ``stored``: where the rows of one batch are; without it, they are where the frame reads them.
+    """
     if drift is None:
         return {}, numbers
-    profiles, errors = profile_batches(staged, drift, list(numbers), personal=personal)
+    if stored is None and len(numbers) == 1:
+        stored = find_stored_rows(staged, *numbers.values())
+    profiles, errors = profile_batches(staged, drift, list(numbers), stored, personal=personal)
     failed = {b: replace(numbers[b], errors={**numbers[b].errors, "drift": message}) for b, message in errors.items()}
     masked = {batch: list(map(mask.measurement, own)) if mask else own for batch, own in profiles.items()}
     return masked, {**numbers, **failed}

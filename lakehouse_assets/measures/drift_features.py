@@ -14,17 +14,20 @@ from lakehouse_assets.decisions.drift.profiles import Profile
 from lakehouse_assets.decisions.drift.relations import Measurement
 from lakehouse_assets.measures.batches import isolate_failures, select_batches
 from lakehouse_assets.measures.profile import MAX_STRATA, measure_profiles
+from lakehouse_assets.measures.profile_files import StoredRows, choose_numbers, profile_files
 from lakehouse_assets.measures.slices import add_slice_columns, measure_slices
 
 TOO_MANY_STRATA = f"a feature's `by` has more than {MAX_STRATA} strata; use a coarser one"
 
 
 def measure_features(
-    staged: DataFrame, drift: DriftSpec, only: Batch | None = None
+    staged: DataFrame, drift: DriftSpec, only: Batch | None = None, stored: StoredRows | None = None
 ) -> tuple[dict[Batch, list[Measurement]], set[Batch]]:
-    """Return what `measure_profiles` does, and the slices of each batch that has some, which take one more job."""
+    """Return what `measure_profiles` does, and the slices of each batch that has some, which take one more job. ``stored``:
+    where the rows of the only batch are, so that numbers take no job.
+    """
     counted = add_slice_columns(drift)
-    measured, too_many_strata = measure_profiles(staged, counted, only)
+    measured, too_many_strata = _measure_profiles(staged, counted, only, stored)
     slices = measure_slices(staged.where(F.col("_newest")), counted, measured)
     added = {feature.name for feature in counted.features} - {feature.name for feature in drift.features}
     results = {}
@@ -34,16 +37,32 @@ def measure_features(
     return results, too_many_strata
 
 
+def _measure_profiles(
+    staged: DataFrame, drift: DriftSpec, only: Batch | None, stored: StoredRows | None
+) -> tuple[dict[Batch, list[Measurement]], set[Batch]]:
+    features = choose_numbers(staged, drift) if only and stored else []
+    read = profile_files(staged, stored, drift, features) if stored and features else None
+    if only is None or read is None:
+        return measure_profiles(staged, drift, only)
+    others = tuple(feature for feature in drift.features if feature not in features)
+    if not others:
+        return {only: read}, set()
+    measured, too_many_strata = measure_profiles(staged, drift.model_copy(update={"features": others}), only)
+    return {only: [*read, *measured.get(only, [])]}, too_many_strata
+
+
 def profile_batches(
-    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], *, personal: bool
+    staged: DataFrame, drift: DriftSpec, batches: Sequence[Batch], stored: StoredRows | None = None, *, personal: bool
 ) -> tuple[dict[Batch, list[Measurement]], dict[Batch, str]]:
-    """Return each batch's profiles, relations and slices, and the errors of batches without them."""
+    """Return each batch's profiles, relations and slices, and the errors of batches without them. ``stored``: where the rows
+    are, of one batch.
+    """
     profiles: dict[Batch, list[Measurement]] = {}
     errors: dict[Batch, str] = {}
 
     def attempt(some: Sequence[Batch]) -> None:
         rows = staged if len(some) == len(batches) else select_batches(staged, some)
-        measured, too_many = measure_features(rows, drift, some[0] if len(some) == 1 else None)
+        measured, too_many = measure_features(rows, drift, some[0] if len(some) == 1 else None, stored)
         profiles.update(measured)
         errors.update(dict.fromkeys(too_many & set(some), TOO_MANY_STRATA))
 

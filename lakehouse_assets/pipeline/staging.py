@@ -5,6 +5,7 @@ Belongs here: how often rows are read, and how few are sorted. Does not: what a 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -150,13 +151,19 @@ def flag_rows(
 
 def _sorted_where_needed(rows: DataFrame, key: Column, flag: Callable[..., DataFrame], count: int | None) -> DataFrame:
     """These rows with their flags, those of repeated keys ranked. Parameters: see `_choose_ranking`."""
-    return _choose_ranking(rows, key, flag, count)[0](rows)
+    return _choose_ranking(rows, key, flag, count).flag(rows)
 
 
-def _choose_ranking(
-    rows: DataFrame, key: Column, flag: Callable[..., DataFrame], count: int | None
-) -> tuple[Callable[[DataFrame], DataFrame], bool]:
-    """How to flag these rows, and whether that sorts all of them. To rank the rows of each key, whole rows are shuffled and
+class Ranking(NamedTuple):
+    """How to flag rows, whether that sorts all of them, and whether no key is repeated: then the clean rows are the newest."""
+
+    flag: Callable[[DataFrame], DataFrame]
+    sorts_all: bool = False
+    all_differ: bool = False
+
+
+def _choose_ranking(rows: DataFrame, key: Column, flag: Callable[..., DataFrame], count: int | None) -> Ranking:
+    """Choose how to flag these rows. To rank the rows of each key, whole rows are shuffled and
     sorted; to count the keys, only hashes are. So only rows whose key is repeated are ranked, unless there are many.
 
     ``key``: a hash of batch and key. ``flag``: rows → flagged rows; with `all_differ`, no key of them is repeated. ``count``:
@@ -164,9 +171,9 @@ def _choose_ranking(
     """
     again = find_repeated_keys(rows, key, FEW_REPEATED + 1, count)
     if len(again) > FEW_REPEATED:
-        return flag, True
+        return Ranking(flag, sorts_all=True)
     if not again:
-        return partial(flag, all_differ=True), False
+        return Ranking(partial(flag, all_differ=True), all_differ=True)
 
     def flag_apart(rows: DataFrame) -> DataFrame:
         repeated = F.broadcast(local_frame(rows.sparkSession, [("_again", pa.int64())], [(each,) for each in again]))
@@ -174,7 +181,7 @@ def _choose_ranking(
         once = flag(rows.join(repeated, same, "left_anti"), all_differ=True)
         return once.unionByName(flag(rows.join(repeated, same, "left_semi")))
 
-    return flag_apart, False
+    return Ranking(flag_apart)
 
 
 def all_readable(path: str, batches: Collection[Batch]) -> bool:
@@ -215,8 +222,8 @@ def stage_frame(
     return with_batch(staged, batch), broken
 
 
-def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[[DataFrame], DataFrame], bool]:
-    """How to flag the newest row of each key among a frame's staged rows, and whether that sorts all of them."""
+def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> Ranking:
+    """Choose how to flag the newest row of each key among a frame's staged rows."""
     own = [identifier(name) for name in staged.columns if name not in BATCH_COLUMNS and not name.startswith("_")]
 
     def rank(rows: DataFrame, all_differ: bool = False) -> DataFrame:
@@ -226,7 +233,7 @@ def choose_frame_ranking(spec: FrameRules, staged: DataFrame) -> tuple[Callable[
         return flag_duplicates(hashed, spec.key, spec.last_modified).drop(CONTENT_HASH)
 
     if not spec.key:
-        return flag_distinct, False
+        return Ranking(flag_distinct, all_differ=True)
     return _choose_ranking(staged, F.xxhash64(*map(identifier, spec.key)), rank, _count_rows(staged.inputFiles()))
 
 

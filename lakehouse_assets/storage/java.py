@@ -1,4 +1,4 @@
-"""Java: which one starts, its options, and the archive of the classes that it loads.
+"""Java: which one starts, its options, the archive of the classes that it loads, and its classes by their names.
 
 Belongs here: what holds for every JVM of this project. Does not: Spark's properties (session), or jars (jars).
 """
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from lakehouse_assets.errors import EnvironmentMissing
 
@@ -35,3 +36,10 @@ def class_archive_option() -> str:
     """Return Java's option for the class archive, with a leading space; empty without one. Java ignores a wrong one."""
     # Java reports an ignored archive on the standard output, which is ours.
     return f" -XX:SharedArchiveFile={CLASSES} -Xlog:cds*=error" if CLASSES.is_file() else ""
+
+
+def java_class(jvm: Any, name: str) -> Any:
+    """Return a class of ``jvm`` (`SparkContext._jvm`) by its whole name. By `jvm.org.apache…` each part is first looked for as
+    a class, in all jars.
+    """
+    return getattr(jvm, name)

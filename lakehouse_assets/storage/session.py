@@ -23,7 +23,7 @@ from lakehouse_assets.errors import ConfigError, EnvironmentMissing
 from lakehouse_assets.object_store import ObjectStore
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import jars
-from lakehouse_assets.storage.java import JAVA_OPTIONS, class_archive_option, require_java
+from lakehouse_assets.storage.java import JAVA_OPTIONS, class_archive_option, java_class, require_java
 from lakehouse_assets.storage.leases import guards
 from lakehouse_assets.storage.log_store import JAR, log_store_properties
 from lakehouse_assets.storage.session_reset import close_interrupted_calls
@@ -156,8 +156,8 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
         session = builder.getOrCreate()
     # Java logs by our file, even if a person's properties or another starter of the JVM set other options.
     jvm: Any = session.sparkContext._jvm
-    configurator = getattr(jvm, "org.apache.logging.log4j.core.config.Configurator")
-    configurator.reconfigure(getattr(jvm, "java.net.URI")(LOG4J.as_uri()))
+    configurator = java_class(jvm, "org.apache.logging.log4j.core.config.Configurator")
+    configurator.reconfigure(java_class(jvm, "java.net.URI")(LOG4J.as_uri()))
     _keep_classes(jvm)
     session.sparkContext.setLogLevel("ERROR")
     register_functions(session)
@@ -167,13 +167,15 @@ def build_session(settings: Settings, name: str = "lakehouse", java_options: str
 
 
 def _keep_classes(jvm: Any) -> None:
-    """Keep what PySpark looks up at each of its calls, where it looks first: a run of one window asks Java 600 times less."""
+    """Keep what PySpark looks up at each of its calls, where it looks first: a run of one window asks Java some
+    600 times fewer.
+    """
     for name, members in OFTEN_LOOKED_UP.items():
-        java_class = getattr(jvm, name)
-        if isinstance(java_class, JavaClass):
-            setattr(jvm, name, java_class)
+        found = java_class(jvm, name)
+        if isinstance(found, JavaClass):
+            setattr(jvm, name, found)
             for member in members:
-                setattr(java_class, member, getattr(java_class, member))
+                setattr(found, member, getattr(found, member))
 
 
 @contextmanager

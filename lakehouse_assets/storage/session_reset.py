@@ -17,6 +17,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakehouse_assets.storage.java import java_class
+
 END_SECONDS = 5.0
 # As py4j logs it, with a traceback, by the root logger.
 INTERRUPT_OF_PY4J = "KeyboardInterrupt while sending command."
@@ -51,10 +53,9 @@ def _give_back(base: SparkSession) -> None:
         rdd.unpersist(False)
     for row in base.sql("SHOW VIEWS IN global_temp").collect():
         base.catalog.dropGlobalTempView(row["viewName"])
-    # By whole names: Java would look for each part of one as for a class, in all jars.
-    java.sc().setLocalProperties(getattr(jvm, "java.util.Properties")())
+    java.sc().setLocalProperties(java_class(jvm, "java.util.Properties")())
     # Tables are read from their logs again, as a new process does.
-    getattr(jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    java_class(jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
 
 
 def give_memory_back(session: SparkSession) -> None:

@@ -27,6 +27,7 @@ from lakehouse_assets.storage import delta
 from lakehouse_assets.storage.adopted_files import indexed_columns, statistics_of, takes_any_file
 from lakehouse_assets.storage.delta_dataset import is_elsewhere, without_views
 from lakehouse_assets.storage.footers import has_int96, has_julian_days, path_of, read_footer
+from lakehouse_assets.storage.java import java_class
 from lakehouse_assets.storage.merged_rows import as_booleans, compare_rows, rows_to_write
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
@@ -217,7 +218,7 @@ def _write(rows: pa.Table, file: Path) -> int:
 
 def _begin(spark: SparkSession, path: str, version: int) -> Any | None:
     """Return a transaction of Delta in Spark that has read all of this version of the table; None if that is not the newest."""
-    log: Any = _java_class(spark, f"{OF_DELTA}.DeltaLog")
+    log: Any = java_class(spark.sparkContext._jvm, f"{OF_DELTA}.DeltaLog")
     transaction = log.forTable(spark._jsparkSession, path).startTransaction()
     if transaction.readVersion() != version:
         return None
@@ -227,15 +228,11 @@ def _begin(spark: SparkSession, path: str, version: int) -> Any | None:
 
 def _commit(spark: SparkSession, transaction: Any, actions: Sequence[dict[str, Any]]) -> None:
     """Commit with the session's metadata."""
-    to_seq = _java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq
-    from_json = _java_class(spark, f"{OF_DELTA}.actions.Action").fromJson
-    none, no_predicates = _java_class(spark, "scala.Option").empty(), to_seq([])
-    operation = _java_class(spark, f"{OF_DELTA}.DeltaOperations$Merge")(none, none, none, none, *[no_predicates] * 3)
+    jvm: Any = spark.sparkContext._jvm
+    to_seq = java_class(jvm, "org.apache.spark.api.python.PythonUtils").toSeq
+    from_json = java_class(jvm, f"{OF_DELTA}.actions.Action").fromJson
+    none, no_predicates = java_class(jvm, "scala.Option").empty(), to_seq([])
+    operation = java_class(jvm, f"{OF_DELTA}.DeltaOperations$Merge")(none, none, none, none, *[no_predicates] * 3)
     # Those of a MERGE are counted by its jobs.
     with set_session_property(spark, OPERATION_METRICS, "false"):
         transaction.commit(to_seq([from_json(json.dumps(each)) for each in actions]), operation)
-
-
-def _java_class(spark: SparkSession, name: str) -> Any:
-    """Return a class of the session's Java. By `jvm.org.apache…` each part is first looked for as a class, in all jars."""
-    return getattr(spark.sparkContext._jvm, name)

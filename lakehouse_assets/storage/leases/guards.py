@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from lakehouse_assets.errors import LeaseLostError, LockedError, java_causes
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage.java import java_class
 
 if TYPE_CHECKING:
     from lakehouse_assets.storage.leases.holding import Lease
@@ -170,10 +171,10 @@ def _set_property(name: str, path: str, value: str | None) -> None:
     # Maintenance names a table by its path without links.
     for each in {path} if is_url(path) else {path, os.path.realpath(path)}:
         if value is not None:
-            getattr(jvm, "java.lang.System").setProperty(f"{name}.{each}", value)
+            java_class(jvm, "java.lang.System").setProperty(f"{name}.{each}", value)
             continue
         with suppress(Exception):  # Java may have ended
-            getattr(jvm, "java.lang.System").clearProperty(f"{name}.{each}")
+            java_class(jvm, "java.lang.System").clearProperty(f"{name}.{each}")
 
 
 def _running_java() -> Any:
