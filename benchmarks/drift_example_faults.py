@@ -21,7 +21,7 @@ from rich.table import Table
 from benchmarks.drift_faults import faults_of
 from benchmarks.drift_seasons import EXAMPLES
 from benchmarks.drift_weather import COLUMNS, days
-from benchmarks.rates import share_of_count
+from benchmarks.rates import share_of_count, table_of_faults
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -147,10 +147,7 @@ def run(
     table.add_row("all", *_row(all_actions, [hit for hits in by_fault.values() for hit in hits]))
     out = Console(width=160, highlight=False)
     out.print(table)
-    faults = Table("fault", "quarantined", box=None)
-    for fault, hits in by_fault.items():
-        faults.add_row(fault, share_of_count(sum(hits), len(hits)))
-    out.print(faults)
+    out.print(table_of_faults(by_fault))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rates import share_of_count
+from benchmarks.rates import share_of_count, table_of_faults
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.baseline_state import BaselineState
 from lakehouse_assets.decisions.drift.compare import measure_columns
@@ -205,10 +205,7 @@ def run(
             table.add_row(name, *(share_of_count(*each) for each in counts), f"{precision:.3f}")
     out = Console(width=160, highlight=False)
     out.print(table)
-    faults = Table("fault", "quarantined", box=None)
-    for fault, outcomes in by_fault.items():
-        faults.add_row(fault, share_of_count(sum(outcomes), len(outcomes)))
-    out.print(faults)
+    out.print(table_of_faults(by_fault))
 
 
 if __name__ == "__main__":

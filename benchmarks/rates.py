@@ -3,10 +3,11 @@
 Belongs here: hits of tries, and how they are printed. Does not: what is counted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
+from rich.table import Table
 from scipy import stats
 
 
@@ -59,3 +60,11 @@ def share_of(hits: Iterable[bool]) -> str:
 def share_of_count(hits: int, tries: int) -> str:
     """Return ``hits of tries`` with the interval."""
     return f"{hits} of {tries}, {Rate('', hits, tries).text}" if tries else ""
+
+
+def table_of_faults(hits: Mapping[str, Sequence[bool]]) -> Table:
+    """Return how many windows with each fault were quarantined."""
+    table = Table("fault", "quarantined", box=None)
+    for fault, outcomes in hits.items():
+        table.add_row(fault, share_of_count(sum(outcomes), len(outcomes)))
+    return table

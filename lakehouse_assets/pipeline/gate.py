@@ -145,6 +145,7 @@ def decide(target: Target[Any]) -> None:
     """Judge the batches, oldest first, each by the decisions before it."""
     target.decisions = target.decide()
     target.log = log_of(target.log).followed_by(target.decisions)
+    target.samples = {}
     failing = {rule for numbers in target.numbers.values() for rule, rows in numbers.failed_rows.items() if rows}
     if failing or any(numbers.failing for numbers in target.numbers.values()):
         leave = all_leave(target.plan.checks, failing) and not any(decision.waived for decision in target.decisions)

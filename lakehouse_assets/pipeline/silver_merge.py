@@ -32,7 +32,7 @@ from lakehouse_assets.storage.adopted_files import adopt_files, is_adoptable_at
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_merges import merge_few
 from lakehouse_assets.storage.small_writes import write_few
-from lakehouse_assets.storage.staged_rows import read_newest
+from lakehouse_assets.storage.staged_rows import StagedBatch
 
 HOLD_SOURCE = "spark.databricks.delta.merge.materializeSource"
 TOLERATING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
@@ -87,11 +87,10 @@ def _merge_few(
     ``extents``: of their keys.
     """
     deletes = "_gone" if spec.extraction.delete_when else None
-    near, read = partial(files_near, extents=extents, spec=spec), None
-    key, by_order, staged = spec.silver_key, total_order(spec.last_modified), newest.inputFiles()
-    if len(plan.touched) == 1 and _has_staged_rows(spec):
-        read = partial(read_newest, staged, rows.columns, plan.touched[0].counts.rows_in)
-    return merge_few(rows, path, plan.rows_published, key, by_order, deletes, staged, near, read)
+    key, by_order, near = spec.silver_key, total_order(spec.last_modified), partial(files_near, extents=extents, spec=spec)
+    is_whole = len(plan.touched) == 1 and _has_staged_rows(spec)
+    staged = StagedBatch(newest.inputFiles(), plan.touched[0].counts.rows_in if is_whole else None)
+    return merge_few(rows, path, plan.rows_published, key, by_order, deletes, staged, near)
 
 
 def _merge(spec: EffectiveTable, path: str, plan: MergePlan, rows: DataFrame, bounds: Sequence[str]) -> None:

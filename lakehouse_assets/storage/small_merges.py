@@ -32,6 +32,7 @@ from lakehouse_assets.storage.merged_rows import as_booleans, compare_rows, rows
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.session_properties import set_session_property
 from lakehouse_assets.storage.small_writes import MOST_ROWS, has_nan, leaves_columns
+from lakehouse_assets.storage.staged_rows import StagedBatch
 
 # What the driver holds: at most so many rows to merge, of staged files with so many bytes before they are packed; and of files
 # that may have their keys, with so many rows and bytes together, so many bytes once they are unpacked.
@@ -58,24 +59,23 @@ def merge_few(
     key: Sequence[str],
     order: Sequence[str | None],
     deletion_column: str | None = None,
-    staged: Sequence[str] | None = None,
+    staged: StagedBatch | None = None,
     near: Callable[[pa.Table], Sequence[bool]] | None = None,
-    read: Callable[[], pa.Table | None] | None = None,
 ) -> bool:
     """Merge the frame's rows in one commit, and return whether that was done; if not, nothing was. A row of a new key is added,
     that of another replaces or deletes the table's row if it is newer.
 
     ``frame``: one row per key. ``rows``: how many there are at most. ``key``: columns without NULL. ``order``: columns that say
     which of two rows is newer, the first one first; NULL is older than any value, and None a column of NULLs.
-    ``deletion_column``: one that the table does not have, which says whether a row deletes its key. ``staged``: the files that
-    have the rows; None: those that the frame is read from. ``near``: the table's files, as `delta.row_counts` has them → which
-    may have a key of these rows; None: all. The others may be of any number and size. ``read``: reads
-    the frame's rows without Spark; None, or nothing read: Spark reads them. Raises Delta's error if another program has changed
-    the table meanwhile.
+    ``deletion_column``: one that the table does not have, which says whether a row deletes its key. ``staged``: where the
+    rows are; None: in the files that the frame is read from. ``near``: the table's files, as `delta.row_counts` has them →
+    which may have a key of these rows; None: all. The others may be of any number and size. Raises Delta's error if another
+    program has changed the table meanwhile.
     """
     if rows > MOST_MERGED or is_url(path) or not delta.exists(path):
         return False
-    if not _fit_into_memory(frame.inputFiles() if staged is None else staged, rows):
+    staged = StagedBatch(frame.inputFiles()) if staged is None else staged
+    if not _fit_into_memory(staged.files, rows):
         return False
     table, by_order = open_to_change(path), [name for name in order if name is not None]
     files = delta.files_of(table)
@@ -90,7 +90,7 @@ def merge_few(
         return False
     try:
         stored = _read(fragments, dataset.schema, list(dict.fromkeys([*key, *by_order])))
-        collected = read() if read else None
+        collected = staged.read_newest(frame.columns)
         collected = frame.toArrow() if collected is None else collected
         own = collected.select(dataset.schema.names).cast(dataset.schema)
         is_deletion = as_booleans(collected[deletion_column]) if deletion_column else np.zeros(own.num_rows, bool)

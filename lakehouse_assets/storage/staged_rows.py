@@ -4,6 +4,7 @@ Belongs here: reading the newest rows of one batch. Does not: staging them (pipe
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import dataset
@@ -14,16 +15,23 @@ from lakehouse_assets.storage.footers import has_int96, has_julian_days, path_of
 NEWEST, OTHERS = "/_newest=true/", "/_newest=false/"
 
 
-def read_newest(files: Sequence[str], columns: Sequence[str], count: int) -> pa.Table | None:
-    """Return these columns of the clean rows that are the newest of their keys. None where Arrow cannot read them, or may read
-    them otherwise than Spark does; or if the files have other rows than those of the batch.
-
-    ``files``: all files of a staging, as Spark names them, on a disk. ``count``: the batch's rows.
+@dataclass(frozen=True)
+class StagedBatch:
+    """``files``: all files of a staging, as Spark names them. ``count``: the rows of its only batch; None: there are others, or
+    the rows to publish are not as they are staged.
     """
-    try:
-        return _read_newest(files, columns, count)
-    except (OSError, pa.ArrowException):
-        return None
+
+    files: Sequence[str]
+    count: int | None = None
+
+    def read_newest(self, columns: Sequence[str]) -> pa.Table | None:
+        """Return these columns of the clean rows that are the newest of their keys. None where Arrow cannot read them, or may
+        read them otherwise than Spark does; or if the files have other rows than those of the batch.
+        """
+        try:
+            return None if self.count is None else _read_newest(self.files, columns, self.count)
+        except (OSError, pa.ArrowException):
+            return None
 
 
 def _read_newest(files: Sequence[str], columns: Sequence[str], count: int) -> pa.Table | None:

@@ -23,6 +23,7 @@ import obstore
 from lakehouse_assets.settings import Settings
 from lakehouse_assets.storage import logs
 from lakehouse_assets.storage.leases.files import LeaseFiles
+from lakehouse_assets.storage.leases.holding import LeaseHolder
 from lakehouse_assets_tests.chaos.machine import Machine, leased_settings
 from lakehouse_assets_tests.chaos.play import POINTS, check_oracle, land, steps_of, tables
 from lakehouse_assets_tests.e2e.store_proxy import StoreProxy, draw_faults
@@ -41,6 +42,7 @@ ENDS_BEFORE_FAULTS = (*ENDS, "EnvironmentMissing", "OSError", "CommitFailedError
 STOPPED, KILLED = 0.6, 0.3
 # Shares of the writes to a store that fail, each in a third of the stories. Of the reads, a tenth of it.
 FAULTS_OF_WRITES = (0.0, 0.05, 0.15)
+RELEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 8
 
 
@@ -200,8 +202,10 @@ class Stage:
 
 
 def _remove(lake: Settings) -> None:
-    """Remove a lake: a server that holds many objects is slow."""
-    store = LeaseFiles(lake.root).store
+    """Remove a lake: a server that holds many objects is slow. A lease that lingers is given back by a file, before that."""
+    leases = LeaseFiles(lake.root)
+    LeaseHolder(leases, lake.lease_seconds).await_release(TABLE, RELEASE_SECONDS)
+    store = leases.store
     paths = [each["path"] for each in obstore.list(store).collect()]
     for first in range(0, len(paths), 500):
         obstore.delete(store, paths[first : first + 500])

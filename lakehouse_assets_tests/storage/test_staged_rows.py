@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse_assets.pipeline.staging import write_once
-from lakehouse_assets.storage.staged_rows import read_newest
+from lakehouse_assets.storage.staged_rows import StagedBatch
 
 SCHEMA = (
     "id bigint, small smallint, t string, at timestamp, day date, price decimal(20,4), d double, yes boolean, raw binary,"
@@ -28,20 +28,20 @@ def test_arrow_reads_what_spark_reads(spark, tmp_path, apart):
     frame = spark.createDataFrame([rows_of(n, *each) for n, each in enumerate(flags)], SCHEMA)
     staged = write_once(spark, frame, str(tmp_path / "rows of a=b"), apart=apart)
     expected = staged.where("_clean AND _newest").select(*COLUMNS).toArrow()
-    read = read_newest(staged.inputFiles(), COLUMNS, 9)
+    read = StagedBatch(staged.inputFiles(), 9).read_newest(COLUMNS)
     assert read is not None and read.column_names == COLUMNS
     assert str(sorted(read.cast(expected.schema).to_pylist(), key=lambda row: row["id"])) == str(
         sorted(expected.to_pylist(), key=lambda row: row["id"])
     )
     assert read.num_rows == 3
-    assert read_newest(staged.inputFiles(), COLUMNS, 8) is None, "rows of another batch lie beside them"
+    assert StagedBatch(staged.inputFiles(), 8).read_newest(COLUMNS) is None, "rows of another batch lie beside them"
 
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_no_row_is_the_newest(spark, tmp_path, apart):
     frame = spark.createDataFrame([rows_of(1, False, False)], SCHEMA)
     staged = write_once(spark, frame, str(tmp_path / "t"), apart=apart)
-    read = read_newest(staged.inputFiles(), COLUMNS, 1)
+    read = StagedBatch(staged.inputFiles(), 1).read_newest(COLUMNS)
     assert read is None if apart else read is not None and read.num_rows == 0
 
 
@@ -52,4 +52,4 @@ def test_files_that_only_spark_reads_right_are_left_to_it(spark, tmp_path):
         staged = write_once(spark, frame, str(tmp_path / "t"))
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
-    assert read_newest(staged.inputFiles(), ["id", "at"], 1) is None
+    assert StagedBatch(staged.inputFiles(), 1).read_newest(["id", "at"]) is None

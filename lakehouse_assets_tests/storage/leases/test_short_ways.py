@@ -19,6 +19,7 @@ from lakehouse_assets.storage.lock import table_lock
 from lakehouse_assets.storage.opened_tables import open_to_change
 from lakehouse_assets.storage.small_merges import merge_few
 from lakehouse_assets.storage.small_writes import write_few
+from lakehouse_assets.storage.staged_rows import StagedBatch
 from lakehouse_assets.storage.staging_folder import staging_path
 from lakehouse_assets_tests.storage.leases.test_fencing import give_back, rows_of, take_over, taken_over_within, write_rows
 
@@ -39,7 +40,7 @@ def adopt_staged(spark, settings, path):
 
 
 def merge_some(spark, settings, path):
-    return merge_few(spark.range(9).withColumnRenamed("id", "n"), path, 9, ["n"], ["n"], staged=[])
+    return merge_few(spark.range(9).withColumnRenamed("id", "n"), path, 9, ["n"], ["n"], staged=StagedBatch([]))
 
 
 SHORT_WAYS = {
