@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from lakehouse_assets.storage.java import java_class
 
-Words = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
 
 ERROR, SEED = 0.05, 42  # Spark's defaults
 PRECISION = 9  # bits of a hash that choose a register
 REGISTERS, MOST_ZEROS = 1 << PRECISION, 64 - PRECISION + 1
-REGISTERS_PER_WORD, REGISTER_BITS = 10, 6
+# As Spark packs them, into whole numbers of 64 bits.
+REGISTERS_PER_NUMBER, REGISTER_BITS = 10, 6
 _PRIMES = [
     np.uint64(prime)
     for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
@@ -30,7 +31,7 @@ class DistinctValues:
     """The registers of one column. Each is the largest position of the first 1 in the hashes that belong to it."""
 
     def __init__(self) -> None:
-        self._seen = np.zeros((REGISTERS, MOST_ZEROS + 1), bool)
+        self._positions = np.zeros((REGISTERS, MOST_ZEROS + 1), bool)
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Add numbers, all of them finite: (n,)."""
@@ -38,28 +39,28 @@ class DistinctValues:
             hashes = _hash(values[start : start + AT_ONCE])
             # A 1 behind the last bit ends every search.
             rest = (hashes << np.uint64(PRECISION)) | np.uint64(1 << (PRECISION - 1))
-            self._seen[hashes >> np.uint64(64 - PRECISION), _leading_zeros(rest) + 1] = True
+            self._positions[hashes >> np.uint64(64 - PRECISION), _leading_zeros(rest) + 1] = True
 
     def registers(self) -> list[int]:
         """The registers, 0 where nothing was added."""
         positions = np.arange(MOST_ZEROS + 1)
-        return np.where(self._seen, positions, 0).max(axis=1).tolist()
+        return np.where(self._positions, positions, 0).max(axis=1).tolist()
 
     def estimate(self, jvm: Any) -> float:
         """Return the estimate, by Spark's own function."""
         registers = self.registers()
-        words = [0] * -(-REGISTERS // REGISTERS_PER_WORD)
+        numbers = [0] * -(-REGISTERS // REGISTERS_PER_NUMBER)
         for index, register in enumerate(registers):
-            words[index // REGISTERS_PER_WORD] |= register << (REGISTER_BITS * (index % REGISTERS_PER_WORD))
-        nulls = bytes(8 * -(-len(words) // 64))
-        row = java_class(jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeRow")(len(words))
-        content = nulls + np.array(words, "<u8").tobytes()
+            numbers[index // REGISTERS_PER_NUMBER] |= register << (REGISTER_BITS * (index % REGISTERS_PER_NUMBER))
+        no_nulls = bytes(8 * -(-len(numbers) // 64))
+        row = java_class(jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeRow")(len(numbers))
+        content = no_nulls + np.array(numbers, "<u8").tobytes()
         row.pointTo(content, len(content))
         helper = java_class(jvm, "org.apache.spark.sql.catalyst.util.HyperLogLogPlusPlusHelper")(ERROR)
         return float(helper.query(row, 0))
 
 
-def _hash(values: NDArray[np.float64]) -> Words:
+def _hash(values: NDArray[np.float64]) -> Hashes:
     """XXH64 of each number's eight bytes. -0.0 is 0.0, as Spark takes it."""
     first, second, third, fourth, fifth = _PRIMES
     hashes = (values + 0.0).view(np.uint64) * second
@@ -74,11 +75,11 @@ def _hash(values: NDArray[np.float64]) -> Words:
     return hashes ^ (hashes >> np.uint64(32))
 
 
-def _rotated(words: Words, bits: int) -> Words:
-    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+def _rotated(hashes: Hashes, bits: int) -> Hashes:
+    return (hashes << np.uint64(bits)) | (hashes >> np.uint64(64 - bits))
 
 
-def _leading_zeros(words: Words) -> NDArray[np.int64]:
-    """The leading zeros of each word, which has a 1. A double has the upper 53 bits exactly; without them, the rest."""
-    upper, lower = (words >> np.uint64(11)).astype(np.float64), (words & np.uint64((1 << 11) - 1)).astype(np.float64)
+def _leading_zeros(hashes: Hashes) -> NDArray[np.int64]:
+    """The leading zeros of hashes that have a 1. A double has the upper 53 bits exactly; if these are 0, the rest."""
+    upper, lower = (hashes >> np.uint64(11)).astype(np.float64), (hashes & np.uint64((1 << 11) - 1)).astype(np.float64)
     return np.where(upper > 0, 53 - np.frexp(upper)[1], 64 - np.frexp(lower)[1]).astype(np.int64)

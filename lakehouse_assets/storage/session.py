@@ -171,11 +171,11 @@ def _keep_classes(jvm: Any) -> None:
     600 times fewer.
     """
     for name, members in OFTEN_LOOKED_UP.items():
-        found = java_class(jvm, name)
-        if isinstance(found, JavaClass):
-            setattr(jvm, name, found)
+        entry_point = java_class(jvm, name)
+        if isinstance(entry_point, JavaClass):
+            setattr(jvm, name, entry_point)
             for member in members:
-                setattr(found, member, getattr(found, member))
+                setattr(entry_point, member, getattr(entry_point, member))
 
 
 @contextmanager

@@ -125,13 +125,12 @@ def test_the_estimate_of_distinct_values_is_sparks(spark, size):
 
 
 def test_the_position_of_the_first_one_is_exact_in_every_bit(monkeypatch):
-    words = np.array([1 << bit for bit in range(55)] + [(1 << bit) - 1 for bit in range(1, 56)], np.uint64)
-    monkeypatch.setattr("lakehouse_assets.measures.distinct_values._hash", lambda _: words)
-    for word in words.tolist():
-        monkeypatch.setattr("lakehouse_assets.measures.distinct_values._hash", lambda _, word=word: np.array([word], np.uint64))
+    for each in [1 << bit for bit in range(55)] + [(1 << bit) - 1 for bit in range(1, 56)]:
+        hashes = np.array([each], np.uint64)
+        monkeypatch.setattr("lakehouse_assets.measures.distinct_values._hash", lambda _, hashes=hashes: hashes)
         own = DistinctValues()
         own.add(np.zeros(1))
-        assert own.registers()[0] == 55 - word.bit_length() + 1
+        assert own.registers()[0] == 55 - each.bit_length() + 1
 
 
 def test_texts_and_strata_are_left_to_spark_and_numbers_are_not(spark, tmp_path):

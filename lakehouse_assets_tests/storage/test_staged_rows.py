@@ -47,9 +47,10 @@ def test_no_row_is_the_newest(spark, tmp_path, apart):
 
 def test_files_that_only_spark_reads_right_are_left_to_it(spark, tmp_path):
     frame = spark.range(1).select("id", F.lit(AT).alias("at"), F.lit(True).alias("_clean"), F.lit(True).alias("_newest"))
+    before = spark.conf.get("spark.sql.parquet.outputTimestampType")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     try:
         staged = write_once(spark, frame, str(tmp_path / "t"))
     finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        spark.conf.set("spark.sql.parquet.outputTimestampType", before)
     assert StagedBatch(staged.inputFiles(), 1).read_newest(["id", "at"]) is None
