@@ -22,13 +22,14 @@ from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.decisions.numbers import BatchNumbers
 from lakehouse_assets.errors import LakehouseError
 from lakehouse_assets.measures.distinct_values import DistinctValues
+from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage.file_systems import open_filesystem
-from lakehouse_assets.storage.footers import path_of
+from lakehouse_assets.storage.footers import path_of, read_footer
 
 Floats = NDArray[np.float64]
 
 # Rows of a batch; those of a larger one are left to Spark, which has more processors. In memory at once are `AT_ONCE`.
-MOST_ROWS, AT_ONCE = 20_000_000, 1 << 20
+MOST_ROWS, AT_ONCE = 20_000_000, 1 << 18
 # Digits of a decimal that a double has exactly.
 MOST_DIGITS = 15
 NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
@@ -101,24 +102,27 @@ def profile_files(
 
 
 def _read(stored: StoredRows, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The published rows. Raises ValueError if the files have other rows than were counted, or other columns."""
-    files = [parquet.ParquetFile(path, filesystem=system) for system, path in map(_open, stored.files)]
-    if sum(file.metadata.num_rows for file in files) != stored.rows:
+    """The published rows, in parts. Raises ValueError if the files have other rows than were counted, or other columns."""
+    files = {file: path_of(file) for file in stored.files}
+    if sum(read_footer(path).num_rows for path in files.values()) != stored.rows:
         raise ValueError("other rows")
-    for name, file in zip(stored.files, files, strict=True):
-        if f"/{stored.newest}=false/" in name:
+    for file, path in files.items():
+        if f"/{stored.newest}=false/" in file:
             continue
-        all_published = stored.published == stored.rows or f"/{stored.newest}=true/" in name
-        wanted = list(dict.fromkeys([*names, *([] if all_published else [stored.newest])]))
-        for part in file.iter_batches(AT_ONCE, columns=wanted):
-            if set(part.schema.names) != set(wanted):
-                raise ValueError("other columns")
+        all_published = stored.published == stored.rows or f"/{stored.newest}=true/" in file
+        for part in _read_file(path, [*names, *([] if all_published else [stored.newest])]):
             chosen = part if all_published else part.filter(part[stored.newest])
             yield pa.RecordBatch.from_arrays([chosen[name] for name in names], list(map(str, range(len(names)))))
 
 
-def _open(file: str) -> tuple[Any, str]:
-    return open_filesystem(path_of(file))
+def _read_file(location: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    filesystem, path = open_filesystem(location)
+    # From a store, the columns of a row group are asked for at once.
+    with parquet.ParquetFile(path, filesystem=filesystem, pre_buffer=is_url(location)) as file:
+        for part in file.iter_batches(AT_ONCE, columns=list(dict.fromkeys(names))):
+            if not set(names) <= set(part.schema.names):
+                raise ValueError("other columns")
+            yield part
 
 
 def _as_doubles(array: pa.Array) -> Floats:

@@ -10,6 +10,7 @@ from lakehouse_assets.pipeline import silver_merge
 from lakehouse_assets.pipeline.extract import extract
 from lakehouse_assets.pipeline.publish import publish
 from lakehouse_assets.settings import Settings
+from lakehouse_assets.storage import logs
 from lakehouse_assets_tests.support import as_for_users, heal, land, readings, runner, window
 
 CHECKS = [
@@ -58,3 +59,19 @@ def test_a_window_takes_few_jobs(spark, settings, monkeypatch):
         jobs = jobs_of_window(spark, settings, spec, 4)
         (own,) = merged
         assert 0 < own < jobs <= MOST + own
+
+
+def test_numbers_are_profiled_without_a_job(spark, settings):
+    spec = readings(checks=CHECKS, drift={"features": ["value"]})
+    for day in (1, 2):
+        land(settings, day, [f"a,{hour},{hour},2024-01-0{day}T01:00:00Z" for hour in range(20)])
+    heal(spark, settings, [1], spec)
+    with as_for_users(spark):
+        jobs = jobs_of_window(spark, settings, spec, 2)
+    other = settings.model_copy(update={"root": f"{settings.root}-without"})
+    heal(spark, other, [1], readings(checks=CHECKS))
+    with as_for_users(spark):
+        assert jobs == jobs_of_window(spark, other, readings(checks=CHECKS), 2)
+    decision = logs.decisions(settings, spec.name)[-1]
+    (profile,) = logs.with_evidence(settings, spec.name, [decision])[0].profiles
+    assert (profile["feature"], profile["rows"], profile["mean"]) == ("value", 20, 9.5)
