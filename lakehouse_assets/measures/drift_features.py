@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse_assets.contracts.batch import Batch
 from lakehouse_assets.contracts.drift import DriftSpec
 from lakehouse_assets.decisions.drift.profiles import Profile
-from lakehouse_assets.decisions.drift.relations import Measurement
+from lakehouse_assets.decisions.drift.relations import Measurement, Relations
 from lakehouse_assets.measures.batches import isolate_failures, select_batches
 from lakehouse_assets.measures.profile import MAX_STRATA, measure_profiles
 from lakehouse_assets.measures.profile_files import StoredRows, choose_numbers, profile_files
@@ -48,7 +48,23 @@ def _measure_profiles(
     if not others:
         return {only: read}, set()
     measured, too_many_strata = measure_profiles(staged, drift.model_copy(update={"features": others}), only)
-    return {only: [*read, *measured.get(only, [])]}, too_many_strata
+    return {only: _in_order([*read, *measured.get(only, [])], drift)}, too_many_strata
+
+
+def _in_order(measured: Sequence[Measurement], drift: DriftSpec) -> list[Measurement]:
+    """These in the order of `measure_profiles`: by the first feature with their `by`; numbers, texts, relations without one."""
+    columns = list(dict.fromkeys(feature.by for feature in drift.features))
+    by_feature = {feature.name: feature.by for feature in drift.features}
+
+    def position_of(each: Measurement) -> tuple[int, int]:
+        by, kind = None, 2
+        if isinstance(each, Profile):
+            by, kind = by_feature[each.feature], 0 if each.kind == "number" else 1
+        elif isinstance(each, Relations):
+            by = each.by
+        return columns.index(by), kind if by is None else 0
+
+    return sorted(measured, key=position_of)
 
 
 def profile_batches(

@@ -28,8 +28,8 @@ from lakehouse_assets.storage.footers import path_of, read_footer
 
 Floats = NDArray[np.float64]
 
-# Rows of a batch; those of a larger one are left to Spark, which has more processors. In memory at once are `AT_ONCE`.
-MOST_ROWS, AT_ONCE = 20_000_000, 1 << 18
+# Values of a batch; a larger one is left to Spark, which may have more processors. Of so many rows they are in memory at once.
+MOST_VALUES, AT_ONCE = 60_000_000, 1 << 18
 # Digits of a decimal that a double has exactly.
 MOST_DIGITS = 15
 NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
@@ -78,7 +78,7 @@ def profile_files(
     """Return profiles and relations of these features as `measure_profiles` does. None where the files cannot be read, or have
     other rows than were counted: then Spark has to measure them.
     """
-    if not stored.files or not stored.published or stored.rows > MOST_ROWS:
+    if not stored.files or not stored.published or stored.rows * len(features) > MOST_VALUES:
         return None
     types = {field.name: field.dataType for field in staged.schema}
     columns = [_Column(each.name, types[each.expr], drift.sketch_k) for each in features]

@@ -143,7 +143,7 @@ def test_texts_and_strata_are_left_to_spark_and_numbers_are_not(spark, tmp_path)
     by_both, _ = measure_features(staged, mixed, BATCH, stored)
     by_spark, _ = measure_features(staged, mixed, BATCH)
     ours, theirs = ({each.key: each for each in measured[BATCH]} for measured in (by_both, by_spark))
-    assert_alike(dict(sorted(ours.items(), key=str)), dict(sorted(theirs.items(), key=str)))
+    assert_alike(ours, theirs)
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,15 @@ def test_only_plain_columns_are_read(spark, tmp_path, features, chosen):
     assert [each.name for each in choose_numbers(staged, drift)] == chosen
 
 
-def test_files_with_other_rows_are_left_to_spark(spark, tmp_path):
+def test_files_with_other_rows_or_too_many_are_left_to_spark(spark, tmp_path, monkeypatch):
     staged, numbers = staged_rows(spark, tmp_path / "t", rows_of(50, 1))
     drift = DriftSpec.model_validate({"features": ["d", "n"]})
     stored, features = find_stored_rows(staged, numbers), choose_numbers(staged, drift)
     assert stored is not None
     assert profile_files(staged, stored, drift, features)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MOST_VALUES", 99)
+        assert profile_files(staged, stored, drift, features) is None
     for other in (
         stored._replace(rows=stored.rows + 1),
         stored._replace(published=stored.published - 1),
