@@ -89,6 +89,11 @@ class BatchCheck(Check):
         """
         return None
 
+    @property
+    def repeated_columns(self) -> Sequence[str]:
+        """The columns of which its query needs only rows that share all their values with another row of the batch, if any."""
+        return ()
+
     def is_fused(self, context: CheckContext) -> bool:
         """Whether it has no query of its own."""
         return self.query_by_window(context) is None

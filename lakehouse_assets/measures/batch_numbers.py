@@ -28,6 +28,7 @@ from lakehouse_assets.measures.batches import batches_of, isolate_failures, one_
 from lakehouse_assets.measures.drift_features import profile_batches
 from lakehouse_assets.measures.frames import MOMENT, local_frame, micros, moment
 from lakehouse_assets.measures.profile_files import StoredRows, find_stored_rows
+from lakehouse_assets.measures.repeated_rows import select_repeated
 from lakehouse_assets.measures.scan import fused_metrics, scan
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.json_texts import as_json
@@ -81,8 +82,9 @@ def measure_batches(
     for some in one_of_each_window(chosen):
         rows = staged if len(some) == len(chosen) else select_batches(staged, some)
         scanned = {batch: numbers[batch] for batch in some if batch in numbers} if plan.examples else None
+        counts = {batch: numbers[batch].rows_in for batch in some if batch in numbers}
         answers |= query_failures(
-            rows, plan.checks, plan.context, some, errors, scanned, personal=plan.personal, examples=plan.examples
+            rows, plan.checks, plan.context, some, errors, scanned, counts, personal=plan.personal, examples=plan.examples
         )
     return {b: numbers.get(b, BatchNumbers()).completed(metrics, answers.get(b, {}), errors.get(b, {})) for b in chosen}
 
@@ -143,6 +145,7 @@ def query_failures(
     batches: Collection[Batch],
     errors: dict[Batch, dict[str, str]],
     scanned: Mapping[Batch, BatchNumbers] | None = None,
+    counts: Mapping[Batch, int] | None = None,
     *,
     personal: bool,
     examples: bool = True,
@@ -150,10 +153,11 @@ def query_failures(
     """Return the metrics of these checks by batch. A failing query puts its check in error, in ``errors``, and stops no other.
 
     ``scanned``: the fused metrics. A fused check that fails by them gets its examples here, unless none are wanted.
+    ``counts``: the batches' rows; None: unknown.
     ``personal``: the rows have personal values, which no error may quote.
     """
     metrics_of: dict[Batch, dict[str, Metrics]] = {batch: {} for batch in batches}
-    queries = _Queries(staged.where(F.col("_clean")), context, sorted(batches), personal)
+    queries = _Queries(staged.where(F.col("_clean")), context, sorted(batches), personal, counts or {})
     for check in checks:
         if all(check.id in errors.get(batch, {}) for batch in batches):
             continue  # its error is known already
@@ -181,15 +185,24 @@ def query_failures(
 
 @dataclass(frozen=True)
 class _Queries:
-    """Queries over the clean rows of these batches. Each run adds to ``measured``."""
+    """Queries over the clean rows of these batches. Each run adds to ``measured``. ``counts``: the rows of each, where they are
+    known.
+    """
 
     clean: DataFrame
     context: CheckContext
     batches: Sequence[Batch]
     personal: bool
+    counts: Mapping[Batch, int]
 
     def run_by_window(self, check: BatchCheck, query: str, measured: dict[Batch, Metrics], some: Sequence[Batch]) -> None:
         rows = self.clean if len(some) == len(self.batches) else select_batches(self.clean, some)
+        if check.repeated_columns:
+            repeated = select_repeated(rows, check.repeated_columns, sum(self.counts.get(batch, 0) for batch in some))
+            if repeated is None:
+                measured.update(dict.fromkeys(some, check.default_metrics))
+                return
+            rows = repeated
         rows.createOrReplaceTempView(self.context.batch_view)
         if check.needs_windows:
             windows = self._windows(some).drop("extraction_seq").distinct()

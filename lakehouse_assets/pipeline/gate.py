@@ -213,7 +213,8 @@ def deferred_outcomes(target: Target[Any]) -> dict[str, list[gate.Outcome]]:
         absent = [c for c in checks if c.reads and f"silver_{c.reads.table}" not in decision.inputs]
         errors[batch] = {c.id: never_published(c.reads.table) for c in absent if c.reads}
     batches = [batch for _, batch in decisions]
-    metrics = query_failures(target.staged, checks, plan.context, batches, errors, personal=bool(run.pii))
+    counts = {batch: decision.counts.rows_in for decision, batch in decisions}
+    metrics = query_failures(target.staged, checks, plan.context, batches, errors, counts=counts, personal=bool(run.pii))
     outcomes = {}
     for decision, batch in decisions:
         numbers = BatchNumbers(metrics=metrics[batch], errors=errors[batch])

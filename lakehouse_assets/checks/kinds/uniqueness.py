@@ -4,7 +4,7 @@ Belongs here: kinds that need rows brought together by value, each a query of it
 which the staging finds (measures/duplicates).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -52,6 +52,10 @@ class Unique(BatchCheck):
         examples = f"sort_array(collect_list(value) FILTER (WHERE nth <= {MOST_EXAMPLES}))"
         metrics = f"p_extracted_at, count(1) AS duplicates, {examples} AS examples"
         return f"SELECT {metrics} FROM ({ranked}) GROUP BY p_extracted_at"
+
+    @property
+    def repeated_columns(self) -> Sequence[str]:
+        return self.columns
 
     @property
     def _values(self) -> str:
