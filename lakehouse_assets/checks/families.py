@@ -91,7 +91,9 @@ class BatchCheck(Check):
 
     @property
     def repeated_columns(self) -> Sequence[str]:
-        """The columns of which its query needs only rows that share all their values with another row of the batch, if any."""
+        """The columns of which its query needs only rows that share all their values with another row of the batch, if any. The
+        query evaluates nothing else that could fail.
+        """
         return ()
 
     def is_fused(self, context: CheckContext) -> bool:

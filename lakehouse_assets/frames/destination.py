@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from lakehouse_assets.checks.sql.text import identifier
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
-from lakehouse_assets.frames.session import is_connect
 from lakehouse_assets.measures.error_text import plain_text
+from lakehouse_assets.storage.java import is_connect
 
 WITHOUT_DELTA = (
     "the session has no Delta Lake: start it with spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0, "

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_assets.errors import EnvironmentMissing, RefusedError
+from lakehouse_assets.storage.java import is_connect
 from lakehouse_assets.storage.sql_functions import register_functions
 
 OLDEST = (4, 1)
@@ -54,11 +55,6 @@ def require_session(spark: SparkSession) -> None:
         raise EnvironmentMissing(
             f"this Spark Connect session has {ZONE}={zone}, in which times would mean others than in UTC; set it to UTC"
         )
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is one of Spark Connect, which has no JVM in this process."""
-    return ".connect." in type(spark).__module__
 
 
 def is_closed(spark: SparkSession) -> bool:

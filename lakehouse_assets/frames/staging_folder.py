@@ -13,7 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse_assets.errors import RefusedError
-from lakehouse_assets.frames.session import is_closed, is_connect, runs_locally
+from lakehouse_assets.frames.session import is_closed, runs_locally
+from lakehouse_assets.storage.java import is_connect
 
 OPEN_FOLDERS: list["StagingFolder"] = []  # frames outlive the result that they come from
 

@@ -32,6 +32,7 @@ from lakehouse_assets.pipeline.run import FrameRun
 from lakehouse_assets.pipeline.staging import choose_frame_ranking, stage_frame, with_batch, write_once
 from lakehouse_assets.sources.base import SCAN_ERRORS
 from lakehouse_assets.storage.disk_errors import find_disk_fault
+from lakehouse_assets.storage.java import is_connect
 
 DECISION_ID = "_decision_id"
 
@@ -160,7 +161,7 @@ class FrameTarget(Target[FrameRun]):
     def add_measures(self) -> None:
         """Profile the drift features."""
         spec, numbers, stored = self.run.spec, self.numbers[self.batch], None
-        if self._all_differ:
+        if spec.drift and self._all_differ and not is_connect(self.staged.sparkSession):
             stored = StoredRows(list(self.staged.inputFiles()), numbers.rows_in, numbers.newest, newest="_clean")
         self.profiles, self.numbers = measure_drift(
             self.staged, spec.drift, self.numbers, name_mask(spec), stored, personal=self.run.personal

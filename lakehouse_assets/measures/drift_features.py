@@ -40,11 +40,12 @@ def measure_features(
 def _measure_profiles(
     staged: DataFrame, drift: DriftSpec, only: Batch | None, stored: StoredRows | None
 ) -> tuple[dict[Batch, list[Measurement]], set[Batch]]:
-    features = choose_numbers(staged, drift) if only and stored else []
-    read = profile_files(staged, stored, drift, features) if stored and features else None
+    numbers = choose_numbers(staged, drift) if only and stored else []
+    read = profile_files(staged, stored, drift, numbers) if stored and numbers else None
     if only is None or read is None:
         return measure_profiles(staged, drift, only)
-    others = tuple(feature for feature in drift.features if feature not in features)
+    names = {number.feature for number in numbers}
+    others = tuple(feature for feature in drift.features if feature.name not in names)
     if not others:
         return {only: read}, set()
     measured, too_many_strata = measure_profiles(staged, drift.model_copy(update={"features": others}), only)

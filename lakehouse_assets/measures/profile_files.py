@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
+from sqlglot import exp
 
+from lakehouse_assets.checks.sql.text import identifier, parse_expression
 from lakehouse_assets.contracts.drift import MOST_RELATED, DriftSpec, FeatureSpec
 from lakehouse_assets.decisions.drift.profiles import MOST_CATEGORIES, Profile
 from lakehouse_assets.decisions.drift.relations import Measurement, Relations
@@ -25,10 +27,12 @@ from lakehouse_assets.measures.distinct_values import DistinctValues
 from lakehouse_assets.object_store import is_url
 from lakehouse_assets.storage.file_systems import open_filesystem
 from lakehouse_assets.storage.footers import path_of, read_footer
+from lakehouse_assets.storage.java import is_connect
 
 Floats = NDArray[np.float64]
 
-# Values of a batch; a larger one is left to Spark, which may have more processors. Of so many rows they are in memory at once.
+# Values of a batch; a larger one is left to Spark, which may have more processors. Those of so many rows are
+# in memory at once; from a store, those of a row group.
 MOST_VALUES, AT_ONCE = 60_000_000, 1 << 18
 # Digits of a decimal that a double has exactly.
 MOST_DIGITS = 15
@@ -48,6 +52,8 @@ class StoredRows(NamedTuple):
 
 def find_stored_rows(staged: DataFrame, numbers: BatchNumbers) -> StoredRows | None:
     """Return the files of a staged batch that reads Parquet files as they are; None for any other frame."""
+    if is_connect(staged.sparkSession):
+        return None
     frame: Any = staged
     plan = frame._jdf.queryExecution().analyzed()
     while plan.nodeName() == "Repartition":
@@ -57,37 +63,60 @@ def find_stored_rows(staged: DataFrame, numbers: BatchNumbers) -> StoredRows | N
     return StoredRows(list(staged.inputFiles()), numbers.rows_in, numbers.newest)
 
 
-def choose_numbers(staged: DataFrame, drift: DriftSpec) -> list[FeatureSpec]:
+class NumberColumn(NamedTuple):
+    """A feature that is a column of numbers as it is."""
+
+    feature: str
+    column: str
+    kind: T.DataType
+
+
+def choose_numbers(staged: DataFrame, drift: DriftSpec) -> list[NumberColumn]:
     """Return the features without `by` that are numbers, if each of them is a column that Arrow reads as Spark does; else none:
     their relations are measured together.
     """
     types = {field.name: field.dataType for field in staged.schema}
-    texts = (T.StringType, T.BooleanType)
-    own = [each for each in drift.features if each.by is None]
-    numbers = [each for each in own if not (each.is_plain and isinstance(types.get(each.expr), texts))]
-    return numbers if all(each.is_plain and _is_exact(types.get(each.expr)) for each in numbers) else []
+    numbers = []
+    for feature in drift.features:
+        column = _column_of(feature)
+        kind = types.get(column or "")
+        if feature.by is not None or (column and isinstance(kind, T.StringType | T.BooleanType)):
+            continue
+        if column is None or kind is None or not _is_exact(kind):
+            return []
+        numbers.append(NumberColumn(feature.name, column, kind))
+    return numbers
 
 
-def _is_exact(kind: T.DataType | None) -> bool:
+def _column_of(feature: FeatureSpec) -> str | None:
+    """The column that the feature is; None for an expression. A literal, such as `null`, is one."""
+    tree = parse_expression(feature.expr, feature.name, allow_windows=True)
+    if not isinstance(tree, exp.Column) or tree.table:
+        return None
+    is_name = feature.expr == identifier(tree.name) or (feature.expr == tree.name and feature.expr.isascii())
+    return tree.name if is_name else None
+
+
+def _is_exact(kind: T.DataType) -> bool:
     return isinstance(kind, NUMBERS) or (isinstance(kind, T.DecimalType) and kind.precision <= MOST_DIGITS)
 
 
 def profile_files(
-    staged: DataFrame, stored: StoredRows, drift: DriftSpec, features: Sequence[FeatureSpec]
+    staged: DataFrame, stored: StoredRows, drift: DriftSpec, numbers: Sequence[NumberColumn]
 ) -> list[Measurement] | None:
-    """Return profiles and relations of these features as `measure_profiles` does. None where the files cannot be read, or have
+    """Return profiles and relations of these numbers as `measure_profiles` does. None where the files cannot be read, or have
     other rows than were counted: then Spark has to measure them.
     """
-    if not stored.files or not stored.published or stored.rows * len(features) > MOST_VALUES:
+    if not stored.files or not stored.published or stored.rows * len(numbers) > MOST_VALUES:
         return None
-    types = {field.name: field.dataType for field in staged.schema}
-    columns = [_Column(each.name, types[each.expr], drift.sketch_k) for each in features]
-    relations = _Relations([each.name for each in features[:MOST_RELATED]] if drift.relations and len(features) > 1 else [])
+    columns = [_Column(each.feature, each.kind, drift.sketch_k) for each in numbers]
+    related = numbers[:MOST_RELATED] if drift.relations and len(numbers) > 1 else []
+    relations = _Relations([each.feature for each in related])
     rows = 0
     try:
         # Of numbers too large for their squares, the moments are not finite, as Spark's.
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in _read(stored, [each.expr for each in features]):
+            for part in _read(stored, [each.column for each in numbers]):
                 values = [_as_doubles(array) for array in part.columns]
                 rows += part.num_rows
                 for column, array, doubles in zip(columns, part.columns, values, strict=True):
@@ -119,10 +148,11 @@ def _read_file(location: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     filesystem, path = open_filesystem(location)
     # From a store, the columns of a row group are asked for at once.
     with parquet.ParquetFile(path, filesystem=filesystem, pre_buffer=is_url(location)) as file:
-        for part in file.iter_batches(AT_ONCE, columns=list(dict.fromkeys(names))):
-            if not set(names) <= set(part.schema.names):
-                raise ValueError("other columns")
-            yield part
+        for group in range(file.num_row_groups):
+            for part in file.iter_batches(AT_ONCE, row_groups=[group], columns=list(dict.fromkeys(names))):
+                if not set(names) <= set(part.schema.names):
+                    raise ValueError("other columns")
+                yield part
 
 
 def _as_doubles(array: pa.Array) -> Floats:

@@ -38,8 +38,9 @@ def select_repeated(rows: DataFrame, columns: Sequence[str], count: int) -> Data
         return None
     if len(again) > MOST_REPEATED:
         return rows
-    hashes = local_frame(rows.sparkSession, [("_again", pa.int64())], [(each,) for each in again])
-    return present.join(F.broadcast(hashes), key == F.col("_again"), "left_semi")
+    name = "_again" + "_" * max(map(len, rows.columns))  # longer than any other
+    hashes = local_frame(rows.sparkSession, [(name, pa.int64())], [(each,) for each in again])
+    return present.join(F.broadcast(hashes), key == F.col(name), "left_semi")
 
 
 def _is_hashed(kind: T.DataType) -> bool:

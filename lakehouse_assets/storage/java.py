@@ -38,6 +38,11 @@ def class_archive_option() -> str:
     return f" -XX:SharedArchiveFile={CLASSES} -Xlog:cds*=error" if CLASSES.is_file() else ""
 
 
+def is_connect(spark: Any) -> bool:
+    """Whether the session is one of Spark Connect, which has no JVM in this process."""
+    return ".connect." in type(spark).__module__
+
+
 def java_class(jvm: Any, name: str) -> Any:
     """Return a class of ``jvm`` (`SparkContext._jvm`) by its whole name. By `jvm.org.apache…` each part is first looked for as
     a class, in all jars.

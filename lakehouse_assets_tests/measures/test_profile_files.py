@@ -2,16 +2,19 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse_assets.contracts.drift import DriftSpec
+from lakehouse_assets.contracts.drift import SLICES, DriftSpec
 from lakehouse_assets.decisions.drift.distances import compare_ecdfs, read_ecdf
 from lakehouse_assets.decisions.drift.profiles import Profile, read_sketch
 from lakehouse_assets.decisions.drift.relations import Relations
 from lakehouse_assets.decisions.numbers import BatchNumbers
+from lakehouse_assets.measures import drift_features
 from lakehouse_assets.measures import profile_files as module
 from lakehouse_assets.measures.distinct_values import DistinctValues
 from lakehouse_assets.measures.drift_features import measure_features
@@ -62,12 +65,10 @@ def both(staged, numbers, drift):
     """The same features measured by Arrow and by Spark."""
     stored = find_stored_rows(staged, numbers)
     assert stored is not None
-    features = choose_numbers(staged, drift)
-    read = profile_files(staged, stored, drift, features)
-    assert read is not None and {each.feature for each in read if isinstance(each, Profile)} == {f.name for f in features}
-    spark_frame = staged.withColumn("extraction_seq", F.lit(1))
-    numbers_alone = drift.model_copy(update={"features": tuple(features)})
-    measured, _ = measure_profiles(spark_frame, numbers_alone, BATCH)
+    columns = choose_numbers(staged, drift)
+    read = profile_files(staged, stored, drift, columns)
+    assert read is not None and [each.feature for each in read if isinstance(each, Profile)] == [c.feature for c in columns]
+    measured, _ = measure_profiles(staged.withColumn("extraction_seq", F.lit(1)), drift, BATCH)
     return {each.key: each for each in read}, {each.key: each for each in measured[BATCH]}
 
 
@@ -133,16 +134,29 @@ def test_the_position_of_the_first_one_is_exact_in_every_bit(monkeypatch):
         assert own.registers()[0] == 55 - each.bit_length() + 1
 
 
-def test_texts_and_strata_are_left_to_spark_and_numbers_are_not(spark, tmp_path):
+@pytest.mark.parametrize(("slices", "declares_t"), [(False, True), (True, False), (True, True)])
+def test_texts_and_strata_are_left_to_spark_and_numbers_are_not(spark, tmp_path, monkeypatch, slices, declares_t):
     staged, numbers = staged_rows(spark, tmp_path / "t", rows_of(200, 7))
     staged = staged.withColumn("extraction_seq", F.lit(1))
-    mixed = DriftSpec.model_validate({"features": ["d", "t", "n", {"name": "by_t", "expr": "d", "by": "t"}], "slices": False})
+    left_to_spark = []
+
+    def measure_rest(staged, drift, only):
+        left_to_spark.append(drift)
+        return measure_profiles(staged, drift, only)
+
+    monkeypatch.setattr(drift_features, "measure_profiles", measure_rest)
+    by_t = {"name": "by_t", "expr": "d", "by": "t"}
+    mixed = DriftSpec.model_validate({"features": ["d", "n", by_t, *(["t"] if declares_t else [])], "slices": slices})
     plain = staged.select(*[name for name in staged.columns if name != "extraction_seq"])
     stored = find_stored_rows(spark.read.parquet(str(tmp_path / "t")), numbers)
     assert find_stored_rows(plain, numbers) is None, "a frame with columns of its own has other values than its files"
     by_both, _ = measure_features(staged, mixed, BATCH, stored)
+    left = {feature.name for feature in left_to_spark[0].features}
+    assert left == ({"by_t", "t"} if slices or declares_t else {"by_t"})
     by_spark, _ = measure_features(staged, mixed, BATCH)
     ours, theirs = ({each.key: each for each in measured[BATCH]} for measured in (by_both, by_spark))
+    slices_of_both = [measured.pop(key) for measured in (ours, theirs) for key in list(measured) if key[0] == SLICES]
+    assert bool(slices_of_both) == slices
     assert_alike(ours, theirs)
 
 
@@ -153,14 +167,27 @@ def test_texts_and_strata_are_left_to_spark_and_numbers_are_not(spark, tmp_path)
         (["d", "odd"], []),  # of more digits than a double has
         (["d", {"name": "twice", "expr": "d * 2"}], []),
         ([{"name": "by_t", "expr": "d", "by": "t"}, "n"], ["n"]),
+        ([{"name": "a", "expr": "`d`"}, {"name": "b", "expr": "d"}], ["a", "b"]),
+        ([{"name": "t", "expr": "`t`"}, "n"], ["n"]),
+        ([{"name": "nothing", "expr": "null"}, "n"], []),
+        (["n", "ümlaut"], []),  # Spark reads it quoted only
+        ([{"name": "a", "expr": "`ümlaut`"}], ["a"]),
+        ([{"name": "a", "expr": "`a.b c`"}], ["a"]),
         (["D"], []),  # Spark finds it by another name
         (["t", "yes"], []),
     ],
 )
 def test_only_plain_columns_are_read(spark, tmp_path, features, chosen):
-    staged, _ = staged_rows(spark, tmp_path / "t", rows_of(3, 1))
+    frame = spark.createDataFrame(list(rows_of(30, 1)), SCHEMA).selectExpr(
+        "*", "d AS `null`", "d AS `ümlaut`", "n AS `a.b c`", "struct(1 AS `b c`) AS a"
+    )
+    staged = write_once(spark, frame, str(tmp_path / "t"))
     drift = DriftSpec.model_validate({"features": features})
-    assert [each.name for each in choose_numbers(staged, drift)] == chosen
+    numbers = choose_numbers(staged, drift)
+    assert [each.feature for each in numbers] == chosen
+    if chosen:
+        stored = find_stored_rows(staged, BatchNumbers(rows_in=30, newest=staged.where("_newest").count()))
+        assert stored is not None and profile_files(staged, stored, drift, numbers)
 
 
 def test_files_with_other_rows_or_too_many_are_left_to_spark(spark, tmp_path, monkeypatch):
@@ -182,3 +209,9 @@ def test_files_with_other_rows_or_too_many_are_left_to_spark(spark, tmp_path, mo
         assert profile_files(staged, other, drift, features) is None
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
     assert profile_files(staged, stored._replace(files=[f"file://{tmp_path}/damaged.parquet"]), drift, features) is None
+
+
+def test_a_frame_of_spark_connect_is_left_to_spark():
+    session = type("Session", (), {"__module__": "pyspark.sql.connect.session"})()
+    frame: Any = SimpleNamespace(sparkSession=session)
+    assert find_stored_rows(frame, BatchNumbers(rows_in=1, newest=1)) is None

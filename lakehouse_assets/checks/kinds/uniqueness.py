@@ -55,7 +55,8 @@ class Unique(BatchCheck):
 
     @property
     def repeated_columns(self) -> Sequence[str]:
-        return self.columns
+        # A `where` is evaluated for every row: it may fail on one that is not repeated.
+        return () if self.where else self.columns
 
     @property
     def _values(self) -> str:
